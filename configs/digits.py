@@ -1,0 +1,39 @@
+"""A small ViT on scikit-learn's handwritten digits: the demo, on two CPU cores.
+
+Paper: the architecture of Dosovitskiy et al. 2021, arXiv 2010.11929, at toy size.
+Data: 1,437 training and 360 test images, 8x8, grey, bundled with scikit-learn.
+Command: vit_jax train --config=digits --workdir=runs/digits
+Expected: 98 to 99 % test accuracy. Cost: about 80 seconds on two CPU cores.
+"""
+
+from vit_jax.config import default_config
+
+
+def get_config():
+    """The recipe."""
+    config = default_config()
+    config.model.variant = "Ti/16"
+    config.model.patch_size = 2
+    config.model.width = 64
+    config.model.depth = 4
+    config.model.num_heads = 4
+    config.model.mlp_dim = 128
+    config.model.image_size = (8,)
+    config.model.channels = 1
+
+    config.data.source = "digits"
+    config.data.train.batch_size = 64
+    config.data.eval.batch_size = 360
+
+    config.augment.crop = "shift"
+    config.augment.shift = 1
+    config.augment.flip = 0.0
+
+    config.optimizer.weight_decay = 0.1
+    config.schedule.base_learning_rate = 1e-3
+    config.schedule.total_epochs = 150.0
+    config.schedule.warmup_steps = 200
+
+    config.checkpoint.every_steps = 500
+    config.evals.every_steps = 0
+    return config

@@ -1,0 +1,27 @@
+"""Tests vit_jax/layers/pooling.py."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from vit_jax.layers.pooling import ClassPool, MeanPool, PrefixTokens
+
+
+def test_pools_leave_the_other_tokens_out():
+    x = jax.random.normal(jax.random.key(0), (2, 5, 3))
+    np.testing.assert_array_equal(ClassPool().apply({}, x, 1), x[:, 0])
+    np.testing.assert_allclose(
+        MeanPool().apply({}, x, 2), x[:, 2:].mean(axis=1), rtol=1e-6
+    )
+
+
+def test_mean_is_summed_in_float32():
+    x = jnp.ones((1, 1025, 1), jnp.bfloat16).at[0, 0].set(257)
+    assert float(MeanPool().apply({}, x, 0)[0, 0]) == np.float32((257 - 1) / 1025 + 1)
+
+
+def test_class_token_starts_at_zero_or_truncated_normal():
+    zeros = PrefixTokens(64).init(jax.random.key(0))["params"]["class_token"]
+    assert zeros.shape == (1, 1, 64) and not zeros.any()
+    drawn = PrefixTokens(64, truncated=True).init(jax.random.key(0))["params"]
+    assert 0.01 < float(drawn["class_token"].std()) < 0.03

@@ -1,0 +1,64 @@
+"""Tests vit_jax/models/factory.py: what create_model takes, and what it refuses."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import vit_jax
+
+IMAGES = jnp.zeros((2, 32, 32, 3))
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ({"pool": "mean"}, "pool='mean' must be one of 'cls', 'gap'"),
+        ({"gelu": "erf"}, "gelu='erf' must be one of"),
+        ({"position": "learned"}, "position='learned' must be one of 'learned_1d'"),
+        ({"token_init": "x"}, "token_init='x' must be one of 'paper', 'truncated'"),
+        ({"width": 100}, "width=100 must be a multiple of num_heads=12"),
+        ({"depth": 0}, "depth=0 must be at least 1"),
+        ({"num_heads": 0}, "num_heads=0 must be at least 1"),
+        ({"num_classes": -1}, "num_classes=-1 must be at least 0"),
+        ({"dropout": 1.0}, "dropout=1.0 must be from 0 to less than 1"),
+        ({"stochastic_depth": -0.1}, "stochastic_depth=-0.1 must be from 0"),
+    ],
+)
+def test_bad_values_are_refused(override, message):
+    with pytest.raises(ValueError, match=message):
+        vit_jax.create_model("B/16", **override)
+
+
+def test_all_faults_come_at_once():
+    with pytest.raises(ValueError, match=r"(?s)pool='x'.*depth=0.*dropout=2"):
+        vit_jax.create_model("B/16", pool="x", depth=0, dropout=2)
+
+
+def test_equal_calls_give_equal_models():
+    one, two = (vit_jax.create_model("B/16", num_classes=10) for _ in range(2))
+    assert one == two and hash(one) == hash(two)
+    assert one != vit_jax.create_model("B/16", num_classes=11)
+
+
+def test_no_classes_gives_features():
+    model = vit_jax.create_model("cifar10_tiny", num_classes=0)
+    features, variables = model.init_with_output(jax.random.key(0), IMAGES)
+    assert features.shape == (2, 64) and features.dtype == jnp.float32
+    assert "head" not in variables["params"]
+
+
+def test_representation_size_puts_a_tanh_layer_before_the_head():
+    model = vit_jax.create_model("cifar10_tiny", num_classes=0, representation_size=20)
+    features, variables = model.init_with_output(jax.random.key(0), IMAGES)
+    assert features.shape == (2, 20) and jnp.abs(features).max() < 1
+    assert variables["params"]["pre_logits"]["kernel"].shape == (64, 20)
+
+
+@pytest.mark.parametrize("name", ["create_model", "list_models"])
+def test_package_hands_on(name):
+    assert callable(getattr(vit_jax, name))
+
+
+def test_package_refuses_unknown_names():
+    with pytest.raises(AttributeError, match="has no attribute 'creat_model'"):
+        getattr(vit_jax, "creat_" + "model")

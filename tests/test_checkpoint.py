@@ -1,0 +1,119 @@
+"""Saving and restoring, whole and damaged checkpoints."""
+
+import shutil
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from jax.sharding import NamedSharding, PartitionSpec
+
+from vit_jax.checkpoint import Checkpoints, complete_steps, restore_params
+
+
+def trees(value=1.0):
+    params = {"a": {"kernel": jnp.full((16, 4), value)}, "b": jnp.arange(3.0)}
+    opt_state = optax.adam(1e-3, mu_dtype=jnp.bfloat16).init(params)
+    return params, {"step": jnp.int32(7), "opt_state": opt_state}
+
+
+def abstract(tree, sharding=None):
+    return jax.tree.map(
+        lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding),
+        tree,
+    )
+
+
+def save(folder, *steps, keep=5):
+    checkpoints = Checkpoints(folder, keep=keep)
+    for step in steps:
+        checkpoints.save(step, *trees(float(step)))
+    checkpoints.close()
+
+
+def test_restore_gives_back_values_types_and_named_tuples(tmp_path):
+    save(tmp_path, 7)
+    params, training = trees(7.0)
+    checkpoints = Checkpoints(tmp_path, keep=5)
+    found = checkpoints.restore(7, abstract(params), abstract(training))
+    checkpoints.close()
+    assert jax.tree.structure(found) == jax.tree.structure((params, training))
+    for ours, theirs in zip(
+        jax.tree.leaves(found), jax.tree.leaves((params, training)), strict=True
+    ):
+        assert ours.dtype == theirs.dtype
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_restore_places_arrays_on_another_mesh(tmp_path):
+    mesh = jax.make_mesh((8,), ("data",))
+    split = NamedSharding(mesh, PartitionSpec("data"))
+    kernel = jax.device_put(jnp.arange(64.0).reshape(16, 4), split)
+    checkpoints = Checkpoints(tmp_path, keep=1)
+    checkpoints.save(1, {"kernel": kernel}, {"step": jnp.int32(1)})
+    checkpoints.close()
+    _, found = restore_params(tmp_path, abstract({"kernel": kernel}))
+    assert found["kernel"].sharding.device_set == {jax.devices()[0]}
+    np.testing.assert_array_equal(found["kernel"], kernel)
+
+
+def test_only_the_newest_stay(tmp_path):
+    save(tmp_path, 1, 2, 3, 4, keep=2)
+    assert complete_steps(tmp_path) == [3, 4]
+
+
+def test_weights_are_read_without_the_optimizer(tmp_path):
+    save(tmp_path, 3, 5)
+    step, params = restore_params(tmp_path, abstract(trees()[0]))
+    assert step == 5
+    assert float(params["a"]["kernel"][0, 0]) == 5.0
+
+
+@pytest.mark.parametrize("content", [None, "file"])
+def test_a_half_written_step_does_not_count_and_can_be_saved_again(tmp_path, content):
+    save(tmp_path, 1)
+    (tmp_path / "2").mkdir()
+    if content:
+        (tmp_path / "2" / "params").write_text(content)
+    assert complete_steps(tmp_path) == [1]
+    save(tmp_path, 2)
+    assert complete_steps(tmp_path) == [1, 2]
+
+
+def test_a_folder_without_checkpoints_has_no_steps(tmp_path):
+    assert complete_steps(tmp_path / "absent") == []
+    with pytest.raises(FileNotFoundError, match="holds no complete checkpoint"):
+        restore_params(tmp_path, {})
+
+
+def test_a_copied_checkpoint_restores(tmp_path):
+    save(tmp_path / "here", 4)
+    shutil.copytree(tmp_path / "here", tmp_path / "there")
+    assert restore_params(tmp_path / "there", abstract(trees()[0]))[0] == 4
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_truncated_file_is_refused_with_the_step_named(tmp_path):
+    save(tmp_path, 1, 2)
+    params, training = trees()
+    checkpoints = Checkpoints(tmp_path, keep=5)
+    for name in ("_METADATA", "manifest.ocdbt"):
+        file = tmp_path / "2" / "training" / name
+        whole = file.read_bytes()
+        file.write_bytes(whole[: len(whole) // 2])
+        with pytest.raises(ValueError, match=rf"{tmp_path}/2 is damaged"):
+            checkpoints.restore(2, abstract(params), abstract(training))
+        file.write_bytes(whole)
+    checkpoints.restore(1, abstract(params), abstract(training))
+    checkpoints.close()
+
+
+def test_another_models_checkpoint_is_refused_by_name_and_shape(tmp_path):
+    save(tmp_path, 1)
+    params, _ = trees()
+    other = {"a": {"kernel": jnp.zeros((16, 8))}, "c": params["b"]}
+    with pytest.raises(ValueError, match=r"a/kernel: \(16, 4\) in the checkpoint"):
+        restore_params(tmp_path, abstract(other))
+    with pytest.raises(ValueError, match=r"c: absent in the checkpoint"):
+        restore_params(tmp_path, abstract(other))

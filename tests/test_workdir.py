@@ -1,0 +1,54 @@
+"""A run's folder."""
+
+import os
+
+import pytest
+
+from vit_jax.workdir import Workdir, read_json
+
+
+def test_create_makes_the_folder_and_leaves_nothing_else(tmp_path):
+    workdir = Workdir(tmp_path / "a" / "b")
+    workdir.create()
+    assert list(workdir.path.iterdir()) == []
+
+
+def test_a_workdir_below_a_file_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match="can't be written"):
+        Workdir(tmp_path / "file" / "run").create()
+
+
+def test_relative_and_home_paths_become_absolute(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert os.fspath(Workdir("run").path) == os.fspath(tmp_path / "run")
+    assert os.fspath(Workdir("~/run").path) == os.fspath(tmp_path / "run")
+
+
+def test_require_names_what_is_missing(tmp_path):
+    workdir = Workdir(tmp_path)
+    with pytest.raises(
+        FileNotFoundError, match=r"config\.json, classes\.txt, preprocessing\.json"
+    ):
+        workdir.require()
+    workdir.write_config("{}")
+    workdir.write_classes(("a",))
+    workdir.write_preprocessing({})
+    workdir.require()
+
+
+def test_classes_and_preprocessing_round_trip(tmp_path):
+    workdir = Workdir(tmp_path)
+    workdir.write_classes(("cat", "dog with space", "überhund"))
+    workdir.write_preprocessing({"image_size": [8, 8]})
+    assert workdir.read_classes() == ("cat", "dog with space", "überhund")
+    assert workdir.read_preprocessing() == {"image_size": [8, 8]}
+    assert sorted(os.listdir(tmp_path)) == ["classes.txt", "preprocessing.json"]
+
+
+def test_a_damaged_json_file_is_named(tmp_path):
+    workdir = Workdir(tmp_path)
+    workdir.config.write_text("{")
+    with pytest.raises(ValueError, match=r"config\.json is damaged"):
+        read_json(workdir.config)

@@ -1,0 +1,43 @@
+"""Journal and throughput."""
+
+import json
+
+from etils import epath
+
+from vit_jax.train.metrics import Journal, Throughput
+
+
+def steps(file):
+    return [json.loads(line)["step"] for line in file.read_text().splitlines()]
+
+
+def test_cut_forgets_later_rows_and_a_half_line(tmp_path):
+    file = epath.Path(tmp_path / "metrics.jsonl")
+    file.write_text('{"step": 1}\n{"step": 2}\n{"step": 3, "eval/accuracy": 1}\n{"st')
+    journal = Journal(file)
+    journal.cut(2)
+    assert steps(file) == [1, 2]
+    assert journal.last("eval/accuracy") is None
+    journal.write({"step": 3, "loss": 0.1})
+    assert steps(file) == [1, 2, 3]
+
+
+def test_floats_survive_the_journal_bit_for_bit(tmp_path):
+    file = epath.Path(tmp_path / "metrics.jsonl")
+    value = 0.1 + 0.2
+    Journal(file).write({"step": 1, "loss": value})
+    assert Journal(file).last("loss") == {"step": 1, "loss": value}
+
+
+def test_throughput_counts_since_its_restart(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("time.perf_counter", lambda: now[0])
+    throughput = Throughput(batch_size=10)
+    now[0] = 100.0
+    throughput.restart()
+    for _ in range(4):
+        now[0] += 0.5
+        throughput.step(waited=0.1)
+    figures = throughput.report()
+    assert figures["images_per_second"] == 20.0
+    assert abs(figures["data_wait_share"] - 0.2) < 1e-9

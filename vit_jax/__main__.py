@@ -1,0 +1,77 @@
+"""`vit_jax COMMAND …`, the same as `python -m vit_jax COMMAND …`."""
+
+import argparse
+import importlib
+import os
+import sys
+from types import ModuleType
+
+from absl import logging
+
+from vit_jax import __version__
+from vit_jax.cli.overrides import take_overrides
+
+# In the order in which a new user meets them.
+COMMANDS = ("demo", "train", "evaluate", "predict", "config")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs one command; returns the exit status.
+
+    0: done. 1: stopped on the way (training diverged, an image can't be read). 2: what
+    was asked for can't be done. 130: interrupted by Ctrl-C.
+    """
+    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        # Orbax tells every step of a save; its warnings about our layout mislead.
+        logging.set_verbosity(logging.ERROR)
+        overrides, arguments = take_overrides(arguments)
+        parsed = _parser().parse_args(arguments)
+        return _command(parsed.command).run(parsed, overrides)
+    except (ValueError, OSError) as error:
+        return _fail(error, status=2)
+    except RuntimeError as error:
+        return _fail(error, status=1)
+    except KeyboardInterrupt:
+        print("\ninterrupted", file=sys.stderr)
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="vit_jax",
+        description="Vision Transformers in JAX: train, evaluate, predict.",
+        epilog="`vit_jax COMMAND --help` shows the flags of a command and examples.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name in COMMANDS:
+        command = _command(name)
+        sub = commands.add_parser(
+            name,
+            help=command.HELP,
+            description=command.HELP,
+            epilog=command.EXAMPLES,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        command.add_arguments(sub)
+    return parser
+
+
+def _command(name: str) -> ModuleType:
+    """The module of a command; heavy imports wait until it runs."""
+    return importlib.import_module(f"vit_jax.cli.{name}")
+
+
+def _fail(error: Exception, *, status: int) -> int:
+    if os.environ.get("VIT_JAX_TRACEBACK"):
+        raise error
+    print(f"error: {error}", file=sys.stderr)
+    print("(VIT_JAX_TRACEBACK=1 shows where it was raised)", file=sys.stderr)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

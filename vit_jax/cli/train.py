@@ -1,0 +1,39 @@
+"""`vit_jax train`: trains by a recipe, or goes on where a run stopped."""
+
+import argparse
+
+HELP = "train by a recipe, or go on where a run stopped"
+EXAMPLES = """\
+examples:
+  vit_jax train --config=digits --workdir=runs/digits
+  vit_jax train --config=cifar10_tiny --workdir=runs/tiny \\
+      --config.data.source=tfds:cifar10 --config.schedule.base_learning_rate=3e-4
+
+The same command again goes on from the newest checkpoint. Ctrl-C saves first.
+`vit_jax config` lists the recipes and every key."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the flags of the command."""
+    parser.add_argument(
+        "--config",
+        required=True,
+        metavar="RECIPE",
+        help="name of a recipe, or path of a Python file with get_config(); "
+        "--config.KEY=VALUE changes a key",
+    )
+    parser.add_argument(
+        "--workdir",
+        required=True,
+        help="folder of the run: checkpoints, metrics, all that predict needs",
+    )
+
+
+def run(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
+    """Trains; returns the exit status."""
+    from vit_jax.cli.recipes import load_config
+    from vit_jax.train.loop import train_and_evaluate
+
+    config, faults = load_config(arguments.config, overrides)
+    result = train_and_evaluate(config, arguments.workdir, faults=faults)
+    return 0 if result.finished else 130

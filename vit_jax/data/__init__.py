@@ -1,0 +1,1 @@
+"""Images from anywhere to uint8 batches, in an order that survives a restart."""

@@ -1,0 +1,64 @@
+"""Image files below a folder."""
+
+import os
+from collections.abc import Iterator, Sequence
+
+from etils import epath
+
+SUFFIXES = frozenset(
+    (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
+)
+
+
+def find_images(paths: Sequence[str | os.PathLike]) -> list[str]:
+    """The files that `paths` name; a folder stands for all images below it, sorted.
+
+    Raises:
+      FileNotFoundError: nothing is at a path.
+      ValueError: a folder holds no image.
+    """
+    files = []
+    for path in map(epath.Path, paths):
+        if not path.exists():
+            raise FileNotFoundError(f"{path} does not exist; check the path.")
+        if not path.is_dir():
+            files.append(os.fspath(path))
+            continue
+        below = [os.path.join(path, image) for image in images_below(path)]
+        if not below:
+            raise ValueError(
+                f"{path} holds no images; their names must end in "
+                f"{' '.join(sorted(SUFFIXES))}."
+            )
+        files += below
+    return files
+
+
+def images_below(folder: epath.Path) -> list[str]:
+    """Paths of all images below `folder`, relative to it, by the bytes of their names.
+
+    Hidden files and folders are passed over; a linked folder is entered once.
+    """
+    return sorted(_images_below(folder, set()), key=os.fsencode)
+
+
+def subfolders(folder: epath.Path) -> Iterator[epath.Path]:
+    """The folders in `folder` that are not hidden."""
+    for path in folder.iterdir():
+        if not path.name.startswith(".") and path.is_dir():
+            yield path
+
+
+def _images_below(folder: epath.Path, seen: set[str]) -> Iterator[str]:
+    real = os.path.realpath(folder)
+    if real in seen:
+        return
+    seen.add(real)
+    for path in folder.iterdir():
+        if path.name.startswith("."):
+            continue
+        if path.suffix.lower() in SUFFIXES:
+            yield path.name
+        elif path.is_dir():
+            for below in _images_below(path, seen):
+                yield os.path.join(path.name, below)

@@ -1,0 +1,99 @@
+"""Image files in class folders."""
+
+import os
+
+import numpy as np
+from etils import epath
+
+from vit_jax.data.files import SUFFIXES, images_below, subfolders
+from vit_jax.data.labels import class_order
+
+# Names that mean the same split.
+_ALIASES = {
+    "val": ("val", "validation", "valid"),
+    "validation": ("validation", "val", "valid"),
+    "valid": ("valid", "val", "validation"),
+}
+_SPLIT_NAMES = ("train", "val", "validation", "valid", "test")
+
+
+class FileSource:
+    """Images that are files below one folder.
+
+    Paths are one fixed-width array and not a list, since every worker has a copy.
+
+    Args:
+      root: the folder; local or gs://.
+      paths: the files, relative to `root`.
+      labels: [N], positions in `class_names`.
+    """
+
+    def __init__(
+        self,
+        root: os.PathLike,
+        paths: list[str],
+        labels: list[int],
+        class_names: tuple[str, ...],
+    ):
+        self.class_names = class_names
+        self._root = os.fspath(root)
+        self._paths = np.array([os.fsencode(path) for path in paths])
+        self._labels = np.array(labels, np.int32)
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def __getitem__(self, index: int) -> tuple[bytes, int, str]:
+        name = self.name(index)
+        return epath.Path(name).read_bytes(), int(self._labels[index]), name
+
+    def name(self, index: int) -> str:
+        return os.path.join(self._root, os.fsdecode(self._paths[index].item()))
+
+    def labels(self) -> np.ndarray:
+        return self._labels
+
+
+def open_folder(root: epath.Path, split: str) -> FileSource:
+    """The images below root/split/CLASS/, or, for the split `all` of a folder without
+    splits, below root/CLASS/.
+
+    Hidden files and files that are no images are passed over; images may lie deeper in
+    a class folder. Ids follow the byte order of the folders' names, and an empty class
+    folder keeps its id.
+
+    Raises:
+      FileNotFoundError: the folder has no such split.
+      ValueError: it has no class folder or no image.
+    """
+    folder = _split_folder(root, split)
+    class_names = class_order({path.name for path in subfolders(folder)})
+    paths, labels = [], []
+    for label, name in enumerate(class_names):
+        found = images_below(folder / name)
+        paths += [os.path.join(name, path) for path in found]
+        labels += [label] * len(found)
+    if not paths:
+        raise ValueError(
+            f"{folder} holds no images in class folders; it must have one folder a "
+            f"class with files that end in {' '.join(sorted(SUFFIXES))}."
+        )
+    return FileSource(folder, paths, labels, class_names)
+
+
+def _split_folder(root: epath.Path, split: str) -> epath.Path:
+    for name in _ALIASES.get(split, (split,)):
+        if (root / name).is_dir():
+            return root / name
+    present = sorted(path.name for path in subfolders(root))
+    splits = [name for name in present if name in _SPLIT_NAMES]
+    if split == "all" and not splits:
+        return root
+    if splits:
+        advice = f"it has {', '.join(splits)}: name one of them"
+    else:
+        advice = (
+            "it has no folder train, val or test; to split one tree of class folders "
+            "use data.train.split=all[:90%] and data.eval.split=all[90%:]"
+        )
+    raise FileNotFoundError(f"{root} has no split {split}; {advice}.")

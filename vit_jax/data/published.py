@@ -1,0 +1,55 @@
+"""TensorFlow Datasets by name, read without TensorFlow."""
+
+from typing import Any
+
+import numpy as np
+
+
+class TfdsSource:
+    """A split of a prepared TFDS set, images as the encoded bytes that it stores."""
+
+    def __init__(self, records: Any, class_names: tuple[str, ...], title: str):
+        self.class_names = class_names
+        self._records = records
+        self._title = title
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __getitem__(self, index: int) -> tuple[bytes, int, str]:
+        record = self._records[index]
+        return record["image"], int(record["label"]), self.name(index)
+
+    def name(self, index: int) -> str:
+        return f"{self._title} {index}"
+
+    def labels(self) -> np.ndarray:
+        return np.array([self[index][1] for index in range(len(self))], np.int32)
+
+
+def open_tfds(name: str, split: str) -> TfdsSource:
+    """A split, or part of one (`train[:98%]`), of a set that TFDS knows and has prepared
+    in a format with random access.
+
+    Raises:
+      ValueError: TFDS knows no such set or split, or the set is no image
+        classification, or it is not prepared.
+    """
+    import tensorflow_datasets as tfds
+
+    try:
+        builder = tfds.builder(name, file_format="array_record")
+    except tfds.core.DatasetNotFoundError as error:
+        raise ValueError(
+            f"tfds:{name}: TFDS knows no such set; `tfds.list_builders()` lists them."
+        ) from error
+    features = builder.info.features
+    if not {"image", "label"} <= set(features):
+        raise ValueError(
+            f"tfds:{name} has the features {', '.join(features)}; it must "
+            "have image and label."
+        )
+    records = builder.as_data_source(
+        split=split, decoders={"image": tfds.decode.SkipDecoding()}
+    )
+    return TfdsSource(records, tuple(features["label"].names), f"tfds:{name} {split}")

@@ -1,0 +1,1 @@
+"""Evaluations: arrays in, figures out."""

@@ -1,0 +1,70 @@
+"""Class probabilities of image files."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from etils import epath
+
+from vit_jax.data.decode import UnreadableImage
+from vit_jax.data.preprocess import preprocess
+
+# Images of one call of the model; the last call is filled up, so that all have one shape.
+_BATCH = 32
+
+
+def predict_files(
+    logits_of: Callable[[Any, jax.Array], jax.Array],
+    params: Any,
+    files: Sequence[str],
+    *,
+    preprocessing: Mapping[str, Any],
+    class_names: Sequence[str],
+    top: int,
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """(predictions, reasons why the other files could not be read).
+
+    Args:
+      logits_of: (params, uint8 images [B, Y, X, C]) -> logits [B, V].
+      files: paths of image files.
+      preprocessing: how a file becomes the model's input.
+      class_names: in the order of the logits.
+      top: how many classes to name.
+
+    A prediction is {"file", "classes": [{"class", "probability"}, …]}, the most probable
+    first; probabilities are the softmax over all classes.
+    """
+    images, unreadable = {}, {}
+    for file in files:
+        try:
+            images[file] = preprocess(epath.Path(file).read_bytes(), preprocessing)
+        except (UnreadableImage, OSError) as error:
+            unreadable[file] = str(error)
+    readable = list(images)
+    probabilities_of = jax.jit(lambda params, x: jax.nn.softmax(logits_of(params, x)))
+    predictions = []
+    for start in range(0, len(readable), _BATCH):
+        part = readable[start : start + _BATCH]
+        batch = np.stack([images[file] for file in part])
+        filled = np.pad(batch, [(0, _BATCH - len(part))] + [(0, 0)] * 3)
+        rows = np.asarray(probabilities_of(params, filled))[: len(part)]
+        predictions += [
+            {"file": file, "classes": _top(row, class_names, top)}
+            for file, row in zip(part, rows, strict=True)
+        ]
+    return predictions, unreadable
+
+
+def _top(row: np.ndarray, class_names: Sequence[str], top: int) -> list[dict[str, Any]]:
+    # Stable, so that equal probabilities come in the order of the classes.
+    best = np.argsort(-row, kind="stable")[:top]
+    return [
+        {"class": _name(class_names, index), "probability": float(row[index])}
+        for index in best.tolist()
+    ]
+
+
+def _name(class_names: Sequence[str], index: int) -> str:
+    """A model may have more outputs than its data has classes."""
+    return class_names[index] if index < len(class_names) else f"class {index}"

@@ -1,0 +1,80 @@
+"""Images to grids of tokens."""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+
+def patchify(images_BYXC: jax.Array, patch_size: int) -> jax.Array:
+    """Patches [B, rows, columns, P * P * C]; a patch is flattened row, column, channel.
+
+    Raises:
+      ValueError: a side is no multiple of `patch_size`.
+    """
+    rows, columns = grid_shape(images_BYXC.shape[1:3], patch_size)
+    batch, channels = images_BYXC.shape[0], images_BYXC.shape[-1]
+    x = images_BYXC.reshape(batch, rows, patch_size, columns, patch_size, channels)
+    return x.transpose(0, 1, 3, 2, 4, 5).reshape(batch, rows, columns, -1)
+
+
+def unpatchify(patches_BYXP: jax.Array, patch_size: int) -> jax.Array:
+    """Images [B, Y, X, C] from patches: the inverse of `patchify`."""
+    batch, rows, columns, size = patches_BYXP.shape
+    channels = size // patch_size**2
+    x = patches_BYXP.reshape(batch, rows, columns, patch_size, patch_size, channels)
+    x = x.transpose(0, 1, 3, 2, 4, 5)
+    return x.reshape(batch, rows * patch_size, columns * patch_size, channels)
+
+
+def grid_shape(image_shape: tuple[int, int], patch_size: int) -> tuple[int, int]:
+    """(rows, columns) of patches in an image of (rows, columns) pixels.
+
+    Raises:
+      ValueError: a side is no multiple of `patch_size`; names the nearest sides that are.
+    """
+    if any(side % patch_size or side < patch_size for side in image_shape):
+        nearest = " and ".join(
+            _nearest(axis, side, patch_size)
+            for axis, side in zip(("rows", "columns"), image_shape, strict=True)
+            if side % patch_size or side < patch_size
+        )
+        raise ValueError(
+            f"image_size={tuple(image_shape)} must be a multiple of "
+            f"patch_size={patch_size} both ways; nearest: {nearest}."
+        )
+    return image_shape[0] // patch_size, image_shape[1] // patch_size
+
+
+def _nearest(axis: str, side: int, patch_size: int) -> str:
+    below = side // patch_size * patch_size
+    above = below + patch_size
+    return f"{below} or {above} {axis}" if below else f"{above} {axis}"
+
+
+class PatchEmbed(nn.Module):
+    """Images [B, Y, X, C] -> tokens [B, rows, columns, D], one per patch.
+
+    A convolution whose stride is its kernel, which is a dense layer on flat patches.
+
+    Raises:
+      ValueError: a side of the image is no multiple of `patch_size`.
+
+    Source: Dosovitskiy et al. 2021, arXiv 2010.11929, equation 1.
+    """
+
+    patch_size: int
+    width: int
+    dtype: jnp.dtype = jnp.float32
+
+    def grid_shape(self, image_shape: tuple[int, int]) -> tuple[int, int]:
+        """(rows, columns) of tokens for an image of (rows, columns) pixels."""
+        return grid_shape(image_shape, self.patch_size)
+
+    @nn.compact
+    def __call__(self, images_BYXC: jax.Array) -> jax.Array:
+        self.grid_shape(images_BYXC.shape[1:3])
+        sides = (self.patch_size, self.patch_size)
+        project = nn.Conv(
+            self.width, sides, sides, "VALID", dtype=self.dtype, name="projection"
+        )
+        return project(images_BYXC)

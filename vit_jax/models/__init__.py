@@ -1,0 +1,1 @@
+"""Whole networks, composed of layers by name."""

@@ -1,0 +1,1 @@
+"""Training: the floor that reads the config and turns arrays into trained weights."""

@@ -1,0 +1,105 @@
+"""The device mesh and the one table that says how each parameter lies on it.
+
+Axes: "data" splits the batch; "fsdp" splits the batch and the weights; "tensor" splits
+each layer. Model code knows nothing of this: the compiler follows the shardings.
+"""
+
+import re
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+
+from vit_jax import trees
+
+AXES = ("data", "fsdp", "tensor")
+BATCH_AXES = ("data", "fsdp")
+
+# Pattern of a '/'-joined name -> axis of each dimension; the first match wins. The
+# optimizer's moments end in the same names, so one table serves both.
+PARTITION_RULES = (
+    (r"attention/(query|key|value)/kernel$", ("fsdp", "tensor", None)),  # D, H, K
+    (r"attention/(query|key|value)/bias$", ("tensor", None)),  # H, K
+    (r"attention/out/kernel$", ("tensor", None, "fsdp")),  # H, K, D
+    (r"mlp/hidden/kernel$", ("fsdp", "tensor")),  # D, F
+    (r"mlp/hidden/bias$", ("tensor",)),  # F
+    (r"mlp/out/kernel$", ("tensor", "fsdp")),  # F, D
+    (r"(head|pre_logits)/kernel$", ("fsdp", "tensor")),  # D, V
+    (r"stem/projection/kernel$", (None, None, None, "fsdp")),  # P, P, C, D
+    (r"", ()),
+)
+
+
+def make_mesh(*, data: int, fsdp: int, tensor: int) -> Mesh:
+    """A mesh over all devices of all processes; one axis may be -1 and takes the rest.
+
+    Raises:
+      ValueError: the sizes do not multiply to the number of devices.
+    """
+    sizes = {"data": data, "fsdp": fsdp, "tensor": tensor}
+    count = jax.device_count()
+    known = int(np.prod([size for size in sizes.values() if size != -1]))
+    shown = " ".join(f"mesh.{axis}={size}" for axis, size in sizes.items())
+    if list(sizes.values()).count(-1) > 1 or min(sizes.values()) < -1 or known == 0:
+        raise ValueError(f"{shown}: sizes must be 1 or more, and at most one -1.")
+    if count % known or (-1 not in sizes.values() and known != count):
+        raise ValueError(
+            f"{shown} must multiply to the {count} devices here; set mesh.data=-1 to "
+            "take all that the other axes leave."
+        )
+    shape = tuple(count // known if size == -1 else size for size in sizes.values())
+    # Auto on purpose: jax.make_mesh's Explicit default would ask the model for
+    # shardings wherever two operands meet.
+    return jax.make_mesh(shape, AXES, axis_types=(AxisType.Auto,) * len(AXES))
+
+
+def batch_devices(mesh: Mesh) -> int:
+    """Number of parts that a batch is split into."""
+    return int(np.prod([mesh.shape[axis] for axis in BATCH_AXES]))
+
+
+def batch_sharding(mesh: Mesh) -> NamedSharding:
+    """Sharding of an array whose first axis is the batch."""
+    return NamedSharding(mesh, PartitionSpec(BATCH_AXES))
+
+
+def replicated(mesh: Mesh) -> NamedSharding:
+    """Sharding of what every device holds whole."""
+    return NamedSharding(mesh, PartitionSpec())
+
+
+def shardings(tree: Any, mesh: Mesh) -> Any:
+    """A NamedSharding for each leaf of a tree of arrays or `ShapeDtypeStruct`."""
+
+    def leaf_sharding(path, leaf):
+        spec = partition_spec(trees.path_name(path), leaf.shape, mesh)
+        return NamedSharding(mesh, spec)
+
+    return jax.tree_util.tree_map_with_path(leaf_sharding, tree)
+
+
+def partition_spec(name: str, shape: tuple[int, ...], mesh: Mesh) -> PartitionSpec:
+    """How a parameter or moment lies on the mesh.
+
+    A dimension that its axis does not divide, or a parameter of another rank than its
+    rule, is replicated.
+    """
+    axes = next(axes for rule, axes in PARTITION_RULES if re.search(rule, name))
+    if len(axes) != len(shape):
+        return PartitionSpec()
+    return PartitionSpec(
+        *(
+            axis if axis and size % mesh.shape[axis] == 0 else None
+            for axis, size in zip(axes, shape, strict=True)
+        )
+    )
+
+
+def put_batch(batch: dict[str, np.ndarray], mesh: Mesh) -> dict[str, jax.Array]:
+    """This process's part of a batch as arrays over the whole mesh."""
+    sharding = batch_sharding(mesh)
+    return {
+        name: jax.make_array_from_process_local_data(sharding, part)
+        for name, part in batch.items()
+    }

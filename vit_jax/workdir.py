@@ -1,0 +1,114 @@
+"""A training run's folder: what lies where, as plain types.
+
+    config.json         every key of the run
+    classes.txt         class names, one a line, in the order of the outputs
+    preprocessing.json  how an image file becomes the model's input
+    metrics.jsonl       one JSON object a line: step and figures
+    tensorboard/        the same for TensorBoard
+    checkpoints/        newest checkpoints, a folder a step
+
+It is all that predict, evaluate, convert and visualize need. Paths may be gs://.
+"""
+
+import json
+import os
+import uuid
+from typing import Any
+
+from etils import epath
+
+
+class Workdir:
+    """The files of one run below `path`."""
+
+    def __init__(self, path: str | os.PathLike):
+        self.path = epath.Path(path)
+        if "://" not in str(path):
+            self.path = epath.Path(os.path.abspath(os.path.expanduser(path)))
+        self.config = self.path / "config.json"
+        self.classes = self.path / "classes.txt"
+        self.preprocessing = self.path / "preprocessing.json"
+        self.metrics = self.path / "metrics.jsonl"
+        self.tensorboard = self.path / "tensorboard"
+        self.checkpoints = self.path / "checkpoints"
+
+    def create(self) -> None:
+        """Makes the folder and proves that files can be written into it.
+
+        Raises:
+          ValueError: nothing can be written there; said before any work is done.
+        """
+        probe = self.path / f".probe-{uuid.uuid4().hex}"
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            probe.write_text("")
+            probe.unlink()
+        except OSError as error:
+            raise ValueError(
+                f"workdir {self.path} can't be written ({_reason(error)}); "
+                "name a folder that you may write to."
+            ) from error
+
+    def require(self) -> None:
+        """Refuses a folder that holds no run.
+
+        Raises:
+          FileNotFoundError: the folder or one of its files is missing.
+        """
+        missing = [
+            file.name
+            for file in (self.config, self.classes, self.preprocessing)
+            if not file.exists()
+        ]
+        if missing:
+            raise FileNotFoundError(
+                f"{self.path} is not the workdir of a training run: it lacks "
+                f"{', '.join(missing)}; name the --workdir that `vit_jax train` was "
+                "given."
+            )
+
+    def write_classes(self, names: tuple[str, ...]) -> None:
+        """Stores class names in the order of the model's outputs."""
+        _replace(self.classes, "".join(f"{name}\n" for name in names))
+
+    def read_classes(self) -> tuple[str, ...]:
+        """Class names in the order of the model's outputs."""
+        return tuple(self.classes.read_text().splitlines())
+
+    def write_preprocessing(self, preprocessing: dict[str, Any]) -> None:
+        """Stores how an image file becomes the model's input."""
+        _replace(self.preprocessing, json.dumps(preprocessing, indent=2) + "\n")
+
+    def read_preprocessing(self) -> dict[str, Any]:
+        """How an image file becomes the model's input."""
+        return read_json(self.preprocessing)
+
+    def write_config(self, text: str) -> None:
+        """Stores the run's config, as JSON text."""
+        _replace(self.config, text + "\n")
+
+
+def read_json(file: epath.Path) -> Any:
+    """The JSON value in `file`.
+
+    Raises:
+      ValueError: the file is damaged.
+    """
+    try:
+        return json.loads(file.read_text())
+    except ValueError as error:
+        raise ValueError(
+            f"{file} is damaged ({error}); restore it from a copy, or train into "
+            "another workdir."
+        ) from error
+
+
+def _replace(file: epath.Path, text: str) -> None:
+    """Writes a whole file or nothing: a kill leaves the old one."""
+    fresh = file.parent / f"{file.name}.{uuid.uuid4().hex}.tmp"
+    fresh.write_text(text)
+    fresh.replace(file)
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or type(error).__name__
