@@ -10,6 +10,7 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PIP_TARGET PIP_PREFIX PIP_USER
 
 VENV := .venv
 RUN := $(VENV)/bin/python -m
+PYTEST := $(RUN) pytest --numprocesses auto --maxprocesses 4
 SUITABLE := import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))
 
 # A marker stands while pip writes. Where a killed one left it, .venv is built anew.
@@ -32,10 +33,10 @@ demo: $(VENV)/.core
 	$(RUN) vit_jax demo
 
 test: lint
-	$(RUN) pytest
+	$(PYTEST)
 
 test-all: test
-	$(RUN) pytest -m slow
+	$(PYTEST) -m slow
 
 lint: $(VENV)/.test
 	$(RUN) ruff check

@@ -11,6 +11,7 @@ SOURCE = (ROOT / "vit_jax" / "__init__.py").read_text(encoding="utf-8")
 VERSION = re.search(r'^__version__ = "(.+)"$', SOURCE, re.MULTILINE)[1]
 
 CORE = [
+    "absl-py>=2.5.1",
     "chex>=0.1.92",
     "etils[epath]>=1.15.0",
     "flax>=0.12.8",

@@ -1,7 +1,7 @@
 """Vision Transformers in JAX: train, evaluate, predict, convert.
 
-The package's front door is lazy: importing it loads nothing else, so that `--help`, config
-checks and data workers start at once and never touch a device.
+The package's front door is lazy: importing it loads nothing else, so that `--help`,
+config checks and data workers start at once and never touch a device.
 """
 
 import importlib

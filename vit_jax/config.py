@@ -112,8 +112,8 @@ KEYS = (
     Key(
         "model.head_bias_init",
         float,
-        "first value of the head's bias; -6.9 or -10 go with sigmoid losses; unset: the "
-        "variant's own",
+        "first value of the head's bias; -6.9 or -10 go with sigmoid losses; unset: "
+        "the variant's own",
     ),
     Key(
         "model.dropout",
@@ -185,8 +185,8 @@ KEYS = (
     Key(
         "data.eval.resize",
         "stretch",
-        "how an image reaches the model's size: the whole image squeezed, or its middle "
-        "with the aspect kept",
+        "how an image reaches the model's size: the whole image squeezed, or its "
+        "middle with the aspect kept",
         choices=("stretch", "center"),
     ),
     Key(

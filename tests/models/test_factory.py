@@ -42,14 +42,14 @@ def test_equal_calls_give_equal_models():
 
 def test_no_classes_gives_features():
     model = vit_jax.create_model("cifar10_tiny", num_classes=0)
-    features, variables = model.init_with_output(jax.random.key(0), IMAGES)
+    features, variables = jax.jit(model.init_with_output)(jax.random.key(0), IMAGES)
     assert features.shape == (2, 64) and features.dtype == jnp.float32
     assert "head" not in variables["params"]
 
 
 def test_representation_size_puts_a_tanh_layer_before_the_head():
     model = vit_jax.create_model("cifar10_tiny", num_classes=0, representation_size=20)
-    features, variables = model.init_with_output(jax.random.key(0), IMAGES)
+    features, variables = jax.jit(model.init_with_output)(jax.random.key(0), IMAGES)
     assert features.shape == (2, 20) and jnp.abs(features).max() < 1
     assert variables["params"]["pre_logits"]["kernel"].shape == (64, 20)
 

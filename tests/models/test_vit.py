@@ -1,5 +1,7 @@
 """Tests vit_jax/models/vit.py: properties of whole models."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,14 +17,19 @@ IMAGES = jax.random.normal(jax.random.key(7), (2, 32, 48, 3))
 def _tiny(**overrides):
     overrides = {"depth": 2, "width": 32, "num_heads": 2, "mlp_dim": 48, **overrides}
     model = vit_jax.create_model("cifar10_tiny", **overrides)
-    params = model.init(jax.random.key(0), IMAGES)["params"]
+    params = jax.eval_shape(model.init, jax.random.key(0), IMAGES)["params"]
     return model, redraw(params)
+
+
+def _run(model, params, images=IMAGES, **options):
+    """Logits, compiled: one operation at a time takes CPU seconds to compile."""
+    return jax.jit(partial(model.apply, **options))({"params": params}, images)
 
 
 @pytest.mark.parametrize("pool", ["cls", "gap"])
 def test_rectangles_give_finite_float32_logits(pool):
     model, params = _tiny(pool=pool)
-    logits = model.apply({"params": params}, IMAGES)
+    logits = _run(model, params)
     assert logits.shape == (2, 10) and logits.dtype == jnp.float32
     assert jnp.isfinite(logits).all() and jnp.ptp(logits) > 0
 
@@ -65,9 +72,9 @@ def test_bfloat16_stays_near_float32_with_float32_parameters_and_logits():
     assert {leaf.dtype for leaf in trees.flatten(shapes).values()} == {
         jnp.dtype("float32")
     }
-    logits = low.apply({"params": params}, IMAGES)
+    logits = _run(low, params)
     assert logits.dtype == jnp.float32
-    expected = model.apply({"params": params}, IMAGES)
+    expected = _run(model, params)
     np.testing.assert_allclose(logits, expected, atol=0.02)
     assert np.abs(logits - expected).max() > 0
 
@@ -75,25 +82,22 @@ def test_bfloat16_stays_near_float32_with_float32_parameters_and_logits():
 def test_training_draws_from_the_dropout_key():
     model, params = _tiny(stochastic_depth=0.5)
 
+    @jax.jit
     def train(seed):
         rngs = {"dropout": jax.random.key(seed)}
         return model.apply({"params": params}, IMAGES, train=True, rngs=rngs)
 
     np.testing.assert_array_equal(train(0), train(0))
     assert jnp.abs(train(0) - train(1)).max() > 0
-    evaluated = model.apply({"params": params}, IMAGES)
-    np.testing.assert_array_equal(
-        evaluated,
-        model.apply({"params": params}, IMAGES, rngs={"dropout": jax.random.key(0)}),
-    )
+    rngs = {"dropout": jax.random.key(0)}
+    np.testing.assert_array_equal(_run(model, params), _run(model, params, rngs=rngs))
 
 
 def test_training_without_noise_equals_evaluation():
     model, params = _tiny(dropout=0.0, attention_dropout=0.0)
     rngs = {"dropout": jax.random.key(0)}
     np.testing.assert_array_equal(
-        model.apply({"params": params}, IMAGES, train=True, rngs=rngs),
-        model.apply({"params": params}, IMAGES),
+        _run(model, params, train=True, rngs=rngs), _run(model, params)
     )
 
 
@@ -124,7 +128,9 @@ def test_another_resolution_than_the_tables_is_refused():
 
 def test_initial_values_are_the_papers():
     model = vit_jax.create_model("Ti/16", depth=1)
-    params = model.init(jax.random.key(0), jnp.zeros((1, 224, 224, 3)))["params"]
+    params = jax.jit(model.init)(jax.random.key(0), jnp.zeros((1, 224, 224, 3)))[
+        "params"
+    ]
     flat = {name: np.asarray(leaf) for name, leaf in trees.flatten(params).items()}
     assert abs(flat["position/table"].std() / 0.02 - 1) < 0.02
     assert abs(flat["encoder/block_0/mlp/hidden/bias"].std() / 1e-6 - 1) < 0.1
@@ -138,6 +144,6 @@ def test_initial_values_are_the_papers():
 
 def test_layers_start_different():
     model, _ = _tiny()
-    params = model.init(jax.random.key(0), IMAGES)["params"]["encoder"]
+    params = jax.jit(model.init)(jax.random.key(0), IMAGES)["params"]["encoder"]
     one, two = (params[f"block_{i}"]["mlp"]["hidden"]["kernel"] for i in range(2))
     assert jnp.abs(one - two).max() > 0.01

@@ -9,7 +9,8 @@ examples:
   vit_jax demo
   vit_jax demo --workdir=runs/digits_1 --config.seed=1
 
-Again on the same workdir it goes on where it stopped, or only evaluates and predicts."""
+Again on the same workdir it goes on where it stopped; when finished, it evaluates and
+predicts only."""
 
 _SHOWN = 5
 

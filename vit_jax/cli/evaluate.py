@@ -42,7 +42,8 @@ def run(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
         return 0
     print(
         f"step {figures['step']}, {figures['examples']} images of "
-        f"{figures['source']} ({figures['split']}): accuracy {figures['accuracy']:.2%}, "
-        f"top-5 {figures['top5_accuracy']:.2%}, loss {figures['loss']:.4f}"
+        f"{figures['source']} ({figures['split']}): "
+        f"accuracy {figures['accuracy']:.2%}, top-5 {figures['top5_accuracy']:.2%}, "
+        f"loss {figures['loss']:.4f}"
     )
     return 0

@@ -35,6 +35,11 @@ def load_config(recipe: str, overrides: dict[str, str]) -> tuple[ConfigDict, lis
         config = module.get_config()
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"--config={recipe} can't be used: {error}") from error
+    if not isinstance(config, ConfigDict):
+        raise ValueError(
+            f"--config={recipe}: get_config() must return a changed "
+            f"vit_jax.config.default_config(), not {type(config).__name__}."
+        )
     return config, configuration.override(config, overrides)
 
 

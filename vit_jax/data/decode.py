@@ -1,40 +1,265 @@
-"""Bytes of any image kind to uint8 pixels."""
+"""Images of any kind as uint8 pixels, by one written rule for each kind.
+
+    grey                     the value in each channel
+    1 bit                    0 and 255
+    palette                  the palette's colours
+    alpha, transparency      laid on white
+    16 bit                   divided by 257
+    CMYK                     as its inks look on paper, Adobe's inverted ones too
+    animated, several pages  the first frame
+    EXIF orientation         applied
+    32-bit float             refused, for it has no agreed range
+    more than 89 million pixels, truncated, empty, no image    refused
+
+The bytes decide what a file is, not its name.
+"""
 
 import io
+import struct
+from typing import Protocol
 
 import numpy as np
+import simplejpeg
 from PIL import Image as pillow
+from PIL import ImageOps, UnidentifiedImageError
+
+_JPEG_SHRINKS = (1, 2, 4, 8)
+_JPEG_SPACES = {"Gray", "YCbCr", "RGB"}
+_ORIENTATION = 0x0112
+# Of eight EXIF orientations, (transpose, flip rows, flip columns) in this order.
+_TURNS = {
+    1: (False, False, False),
+    2: (False, False, True),
+    3: (False, True, True),
+    4: (False, True, False),
+    5: (True, False, False),
+    6: (True, False, True),
+    7: (True, True, True),
+    8: (True, True, False),
+}
+_REASONS = (
+    OSError,
+    ValueError,
+    SyntaxError,
+    EOFError,
+    IndexError,
+    KeyError,
+    TypeError,
+    struct.error,
+    pillow.DecompressionBombError,
+    pillow.DecompressionBombWarning,
+)
 
 
 class UnreadableImage(ValueError):
     """The bytes are no image that can be decoded."""
 
 
-def decode(image: bytes | np.ndarray, channels: int) -> np.ndarray:
-    """uint8 [Y, X, channels] from an encoded image, or from pixels [Y, X] or [Y, X, C].
+class Picture(Protocol):
+    """An image whose size is known and whose pixels are decoded when asked for."""
+
+    shape: tuple[int, int]
+
+    def pixels(self) -> np.ndarray:
+        """uint8 [Y, X, C], as exact as the format has them.
+
+        Raises:
+          UnreadableImage: the bytes can't be decoded.
+        """
+
+    def draft(self, shrink: int) -> np.ndarray:
+        """uint8 [ceil(Y / shrink), ceil(X / shrink), K] in the quickest way.
+
+        Each pixel is the mean over `shrink` rows and columns. Colours, not brightness,
+        may be interpolated coarsely. K is 1, or 4 for RGB and a byte without meaning,
+        so that a pixel is one word.
+
+        Args:
+          shrink: a power of two.
+
+        Raises:
+          UnreadableImage: the bytes can't be decoded.
+        """
+
+
+def open_picture(image: bytes | np.ndarray, channels: int) -> Picture:
+    """A picture of an encoded image, or of pixels [Y, X] or [Y, X, C].
 
     Args:
       channels: 3 for RGB or 1 for grey.
 
     Raises:
+      UnreadableImage: the bytes are no image, or not one that is accepted.
+    """
+    if not isinstance(image, bytes):
+        return _ArrayPicture(image, channels)
+    if image[:2] == b"\xff\xd8":
+        try:
+            return _JpegPicture(image, channels)
+        except ValueError:
+            pass
+    return _FilePicture(image, channels)
+
+
+def decode(image: bytes | np.ndarray, channels: int) -> np.ndarray:
+    """uint8 [Y, X, channels] from an encoded image, or from pixels [Y, X] or [Y, X, C].
+
+    Raises:
       UnreadableImage: the bytes can't be decoded.
     """
-    if isinstance(image, bytes):
-        return _decode_bytes(image, channels)
-    if image.ndim == 2:
-        image = image[..., None]
-    if image.shape[-1] == channels:
-        return image
-    if image.shape[-1] == 1:
-        return np.repeat(image, channels, axis=-1)
-    grey = pillow.fromarray(image).convert("L")
-    return np.asarray(grey)[..., None]
+    return open_picture(image, channels).pixels()
 
 
-def _decode_bytes(data: bytes, channels: int) -> np.ndarray:
+class _ArrayPicture:
+    """Pixels that are there already."""
+
+    def __init__(self, pixels: np.ndarray, channels: int):
+        if pixels.ndim == 2:
+            pixels = pixels[..., None]
+        if pixels.shape[-1] != channels:
+            if pixels.shape[-1] == 1:
+                pixels = np.repeat(pixels, channels, axis=-1)
+            else:
+                pixels = _as_array(pillow.fromarray(pixels).convert("L"))
+        self.shape = pixels.shape[:2]
+        self._pixels = pixels
+
+    def pixels(self) -> np.ndarray:
+        return self._pixels
+
+    def draft(self, shrink: int) -> np.ndarray:
+        return _drafted(_as_image(self._pixels), shrink)
+
+
+class _JpegPicture:
+    """A grey or colour JPEG; raises ValueError where it is anything else."""
+
+    def __init__(self, data: bytes, channels: int):
+        rows, columns, space, _ = simplejpeg.decode_jpeg_header(data)
+        if space not in _JPEG_SPACES or rows * columns > pillow.MAX_IMAGE_PIXELS:
+            raise ValueError(space)
+        self._stored_shape = (rows, columns)
+        self._turn = _TURNS[_jpeg_orientation(data)]
+        self.shape = (columns, rows) if self._turn[0] else (rows, columns)
+        self._data = data
+        self._channels = channels
+
+    def pixels(self) -> np.ndarray:
+        try:
+            stored = simplejpeg.decode_jpeg(
+                self._data, "RGB" if self._channels == 3 else "GRAY"
+            )
+        except ValueError:
+            # Harmless faults, such as stray bytes, end here too: Pillow tells.
+            return _FilePicture(self._data, self._channels).pixels()
+        return _turned(stored, *self._turn)
+
+    def draft(self, shrink: int) -> np.ndarray:
+        scaled = min(shrink, _JPEG_SHRINKS[-1])
+        rows, columns = (-(-side // scaled) for side in self._stored_shape)
+        try:
+            stored = simplejpeg.decode_jpeg(
+                self._data,
+                "RGBX" if self._channels == 3 else "GRAY",
+                fastupsample=True,
+                min_height=rows,
+                min_width=columns,
+            )
+        except ValueError:
+            return _FilePicture(self._data, self._channels).draft(shrink)
+        drafted = _turned(stored, *self._turn)
+        if shrink == scaled:
+            return drafted
+        return _drafted(_as_image(drafted), shrink // scaled)
+
+
+class _FilePicture:
+    """Any file that Pillow reads."""
+
+    def __init__(self, data: bytes, channels: int):
+        if not data:
+            raise UnreadableImage("the file is empty")
+        try:
+            self._opened = pillow.open(io.BytesIO(data))
+            turned = self._opened.getexif().get(_ORIENTATION, 1) in (5, 6, 7, 8)
+        except _REASONS as error:
+            raise UnreadableImage(_reason(error)) from error
+        columns, rows = self._opened.size
+        if rows * columns > pillow.MAX_IMAGE_PIXELS:
+            raise UnreadableImage(f"{rows}x{columns} pixels are more than is accepted")
+        self.shape = (columns, rows) if turned else (rows, columns)
+        self._channels = channels
+
+    def pixels(self) -> np.ndarray:
+        return _as_array(self._converted())
+
+    def draft(self, shrink: int) -> np.ndarray:
+        return _drafted(self._converted(), shrink)
+
+    def _converted(self) -> pillow.Image:
+        try:
+            upright = ImageOps.exif_transpose(self._opened)
+            return _plain(upright).convert("RGB" if self._channels == 3 else "L")
+        except _REASONS as error:
+            raise UnreadableImage(_reason(error)) from error
+
+
+def _plain(image: pillow.Image) -> pillow.Image:
+    """An image that Pillow converts to RGB or grey by the rules above."""
+    if image.mode.startswith("I"):
+        values = np.asarray(image).astype(np.int64)
+        return pillow.fromarray((values.clip(0, 65535) / 257 + 0.5).astype(np.uint8))
+    if image.mode == "F":
+        raise ValueError("float pixels have no agreed range; save it with 8 or 16 bits")
+    if image.has_transparency_data:
+        white = pillow.new("RGBA", image.size, (255, 255, 255, 255))
+        return pillow.alpha_composite(white, image.convert("RGBA"))
+    return image
+
+
+def _jpeg_orientation(data: bytes) -> int:
+    # EXIF is the first thing after the start of a file, where there is any.
+    if data.find(b"Exif\0\0", 0, 4096) < 0:
+        return 1
     try:
-        with pillow.open(io.BytesIO(data)) as opened:
-            pixels = np.asarray(opened.convert("RGB" if channels == 3 else "L"))
-    except (OSError, ValueError, SyntaxError) as error:
-        raise UnreadableImage(str(error)) from error
-    return pixels.reshape(*pixels.shape[:2], channels)
+        orientation = pillow.open(io.BytesIO(data)).getexif().get(_ORIENTATION, 1)
+    except _REASONS as error:
+        raise ValueError("EXIF") from error
+    return orientation if orientation in _TURNS else 1
+
+
+def _turned(
+    pixels: np.ndarray, transpose: bool, flip_rows: bool, flip_columns: bool
+) -> np.ndarray:
+    if transpose:
+        pixels = pixels.swapaxes(0, 1)
+    if flip_rows:
+        pixels = pixels[::-1]
+    if flip_columns:
+        pixels = pixels[:, ::-1]
+    return np.ascontiguousarray(pixels)
+
+
+def _drafted(image: pillow.Image, shrink: int) -> np.ndarray:
+    if shrink > 1:
+        image = image.reduce(shrink)
+    return _as_array(image if image.mode == "L" else image.convert("RGBX"))
+
+
+def _as_image(pixels: np.ndarray) -> pillow.Image:
+    if pixels.shape[-1] == 1:
+        return pillow.fromarray(pixels[..., 0])
+    return pillow.fromarray(pixels[..., :3])
+
+
+def _as_array(image: pillow.Image) -> np.ndarray:
+    pixels = np.asarray(image)
+    return pixels.reshape(*pixels.shape[:2], -1)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, pillow.DecompressionBombError):
+        return "it has more pixels than are accepted"
+    if isinstance(error, UnidentifiedImageError):
+        return "it is no image of a known kind"
+    return str(error) or type(error).__name__

@@ -12,12 +12,12 @@ import grain
 import numpy as np
 from absl import flags
 
-from vit_jax.data.decode import UnreadableImage, decode
+from vit_jax.data.decode import Picture, UnreadableImage, open_picture
 from vit_jax.data.randomness import shuffled, uniform
 from vit_jax.data.sources import Source
 
 Batch = dict[str, np.ndarray]
-Transform = Callable[[np.ndarray, list[float]], np.ndarray]
+Transform = Callable[[Picture, list[float]], np.ndarray]
 
 # What one worker hands over at a time: enough that the handing over costs nothing, few
 # enough that a batch is made by all workers together and memory stays small.
@@ -25,6 +25,9 @@ _CHUNK_BYTES = 8 * 2**20
 _CHUNKS_AHEAD = 4
 _MOST_THREADS = 8
 _PARENT_WATCH_SECONDS = 1.0
+# Shared memory would save a copy, but containers have 64 MB of it, and Grain leaves
+# blocks to be cleaned up after the program ends.
+_THROUGH_PIPES = grain.experimental.DatasetOptions(min_shm_size=2**62)
 
 
 def train_batches(
@@ -49,7 +52,7 @@ def train_batches(
 
     Args:
       source: the training examples.
-      transform: (pixels, draws) -> pixels of the model's size; `transform.num_draws`
+      transform: (picture, draws) -> pixels of the model's size; `transform.num_draws`
         says how many draws it takes, `transform.image_size` the size.
       batch_size: examples over all processes; this process gets the contiguous part
         `process_index` of `process_count` equal ones.
@@ -91,8 +94,8 @@ def eval_batches(
     """This process's part of batches that hold every example once, in source order.
 
     Each process gets the same number of batches; what the last ones lack is filled with
-    black images of weight 0. Arguments, batches and errors are those of `train_batches`;
-    "index" is the number of the example.
+    black images of weight 0. Arguments, batches and errors are those of
+    `train_batches`; "index" is the number of the example.
     """
     maker = _ChunkMaker(
         source=source,
@@ -176,12 +179,12 @@ class _ChunkMaker:
                 continue
             image, labels[slot], name = self._source[example]
             try:
-                pixels = decode(image, self._channels)
+                picture = open_picture(image, self._channels)
+                images[slot] = self._transform(picture, draws[slot])
             except UnreadableImage as error:
                 if not self._skip_bad:
-                    raise ValueError(f"{name} is unreadable: {error}") from error
+                    raise UnreadableImage(f"{name} is unreadable: {error}") from error
                 continue
-            images[slot] = self._transform(pixels, draws[slot])
             weights[slot] = 1
         return {"image": images, "label": labels, "weight": weights, "index": positions}
 
@@ -205,6 +208,7 @@ def _batches(maker: _ChunkMaker, steps: range, workers: int) -> Iterator[Batch]:
     )
     if workers:
         _mark_flags_as_parsed()
+        chunks = grain.experimental.WithOptionsIterDataset(chunks, _THROUGH_PIPES)
         chunks = chunks.mp_prefetch(
             grain.MultiprocessingOptions(
                 num_workers=workers, per_worker_buffer_size=_CHUNKS_AHEAD

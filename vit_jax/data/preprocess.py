@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from vit_jax.data.decode import decode
+from vit_jax.data.decode import open_picture
 from vit_jax.data.transforms import EvalTransform
 
 
@@ -51,7 +51,7 @@ def preprocess(
         crop_fraction=preprocessing["crop_fraction"],
         interpolation=preprocessing["interpolation"],
     )
-    return transform(decode(image, preprocessing["channels"]))
+    return transform(open_picture(image, preprocessing["channels"]))
 
 
 def _per_channel(values: tuple[float, ...], channels: int) -> list[float]:

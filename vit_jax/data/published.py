@@ -28,8 +28,8 @@ class TfdsSource:
 
 
 def open_tfds(name: str, split: str) -> TfdsSource:
-    """A split, or part of one (`train[:98%]`), of a set that TFDS knows and has prepared
-    in a format with random access.
+    """A split, or part of one (`train[:98%]`), of a set that TFDS knows and that is
+    prepared in a format with random access.
 
     Raises:
       ValueError: TFDS knows no such set or split, or the set is no image

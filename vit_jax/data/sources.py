@@ -26,7 +26,10 @@ class Source(Protocol):
         """The number of examples."""
 
     def __getitem__(self, index: int) -> tuple[Image, int, str]:
-        """(encoded bytes or uint8 [Y, X] or [Y, X, C], class id, name) of an example."""
+        """An example: encoded bytes or uint8 pixels, class id, name.
+
+        Pixels are [Y, X] or [Y, X, C].
+        """
 
     def name(self, index: int) -> str:
         """What to call an example in messages; reads nothing."""

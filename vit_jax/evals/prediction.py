@@ -10,7 +10,7 @@ from etils import epath
 from vit_jax.data.decode import UnreadableImage
 from vit_jax.data.preprocess import preprocess
 
-# Images of one call of the model; the last call is filled up, so that all have one shape.
+# Images of one call of the model; the last call is filled up to the same shape.
 _BATCH = 32
 
 
@@ -32,7 +32,7 @@ def predict_files(
       class_names: in the order of the logits.
       top: how many classes to name.
 
-    A prediction is {"file", "classes": [{"class", "probability"}, …]}, the most probable
+    A prediction is {"file", "classes": [{"class", "probability"}, …]}, the likeliest
     first; probabilities are the softmax over all classes.
     """
     images, unreadable = {}, {}

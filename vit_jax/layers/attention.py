@@ -15,8 +15,8 @@ def attention_weights(
     Args:
       query_BNHK: queries.
       key_BMHK: keys.
-      bias: added to the scaled products; anything that broadcasts with [B, H, N, M] from
-        four dimensions. A mask is a bias of minus infinity.
+      bias: added to the scaled products; four dimensions that broadcast with
+        [B, H, N, M]. A mask is a bias of minus infinity.
 
     Source: Vaswani et al. 2017, arXiv 1706.03762, equation 1. The softmax is float32
     whatever the inputs are, since bfloat16 has too few digits for its sum.
@@ -50,9 +50,10 @@ def dot_product_attention(
 
 
 class HeadProjection(nn.Module):
-    """Kernel [D, H, K] and bias [H, K] of a projection to heads; the caller applies them.
+    """Kernel [D, H, K] and bias [H, K] of a projection to heads.
 
-    Xavier-uniform over the whole [D, H * K] matrix, as for one dense layer.
+    The caller applies them. The kernel is Xavier-uniform over the whole [D, H * K]
+    matrix, as for one dense layer.
     """
 
     num_heads: int
@@ -89,8 +90,8 @@ class OutProjection(nn.Module):
 class Attention(nn.Module):
     """[B, N, D] -> [B, N, D]: every token reads from all tokens.
 
-    Parameters `query`, `key`, `value`, `out` lie apart, as public weights have them; the
-    first three are stacked when applied, so that one product computes all.
+    Parameters `query`, `key`, `value`, `out` lie apart, as public weights have them;
+    the first three are stacked when applied, so that one product computes all.
 
     Raises:
       ValueError: the width is no multiple of `num_heads`.

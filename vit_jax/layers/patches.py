@@ -30,7 +30,7 @@ def grid_shape(image_shape: tuple[int, int], patch_size: int) -> tuple[int, int]
     """(rows, columns) of patches in an image of (rows, columns) pixels.
 
     Raises:
-      ValueError: a side is no multiple of `patch_size`; names the nearest sides that are.
+      ValueError: a side is no multiple of `patch_size`; names the nearest that are.
     """
     if any(side % patch_size or side < patch_size for side in image_shape):
         nearest = " and ".join(

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 class PrefixTokens(nn.Module):
     """Learned tokens that precede the patches, [1, prefix, D]: the class token.
 
-    `truncated` draws it from a truncated normal of std 0.02 rather than the paper's zeros.
+    It starts at the paper's zeros or, where `truncated`, from a truncated normal of
+    deviation 0.02.
 
     Source: Dosovitskiy et al. 2021, arXiv 2010.11929, equation 1.
     """

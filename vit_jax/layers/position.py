@@ -16,11 +16,11 @@ def resize_grid(
     """A position table [1, prefix + N, D] sampled on another grid.
 
     Linear between the old positions with the corners kept: equal to
-    `scipy.ndimage.zoom` of order 1, as the original code resizes. The same grid gives the
-    same numbers.
+    `scipy.ndimage.zoom` of order 1, as the original code resizes. The same grid gives
+    the same numbers.
 
     Args:
-      table_1ND: first the prefix rows (class token, registers), then the grid row by row.
+      table_1ND: first the prefix rows (class token, registers), then the grid by rows.
       old_grid: (rows, columns) that the table has.
       new_grid: (rows, columns) wanted.
       num_prefix: rows that are no part of the grid and stay as they are.
@@ -31,8 +31,8 @@ def resize_grid(
     rows, columns = old_grid
     if table_1ND.shape[1] != num_prefix + rows * columns:
         raise ValueError(
-            f"a table of {table_1ND.shape[1]} rows must be {num_prefix} prefix rows and "
-            f"a grid of {rows} x {columns}."
+            f"a table of {table_1ND.shape[1]} rows must be {num_prefix} prefix rows "
+            f"and a grid of {rows} x {columns}."
         )
     if tuple(old_grid) == tuple(new_grid):
         return table_1ND

@@ -60,10 +60,10 @@ class Encoder(nn.Module):
       block: `block_0`, `block_1`, … are its copies.
       depth: number of blocks.
       norm: the last norm.
-      stochastic_depth: drop rate of the last block's branches; it rises linearly from 0.
+      stochastic_depth: drop rate of the last block; it rises linearly from 0.
 
-    Layer i takes its dropout key by folding i into the encoder's, and draws its initial
-    weights from a key that holds its name, so that neither depends on how the stack runs.
+    Layer i takes its dropout key by folding i into the encoder's, and draws its first
+    weights from a key that holds its name: neither depends on how the stack runs.
 
     Source: Dosovitskiy et al. 2021, arXiv 2010.11929, equations 2 to 4.
     """

@@ -39,7 +39,7 @@ def create_model(
     Args:
       name: one that `list_models` gives.
       dtype: of activations; parameters, norms, softmax and head are float32.
-      **overrides: fields of `vit_jax.models.variants.Spec`; None means the variant's own.
+      **overrides: fields of `vit_jax.models.variants.Spec`; None: the variant's own.
 
     Raises:
       ValueError: name, keyword or value doesn't exist or can't work.

@@ -1,7 +1,7 @@
 """What a model costs, by formula: parameters, and FLOPs of one image forward.
 
-A multiplication and an addition are two FLOPs. Matrix products alone are counted, as the
-field does (norms, activations and softmax are about one percent).
+A multiplication and an addition are two FLOPs. Matrix products alone are counted, as
+the field does (norms, activations and softmax are about one percent).
 """
 
 from vit_jax.layers.patches import grid_shape
@@ -34,7 +34,7 @@ def count_parameters(
 
 
 def forward_flops(spec: Spec, image_shape: tuple[int, int], channels: int = 3) -> int:
-    """FLOPs of one image's way through the model; a training step takes three times that.
+    """FLOPs of one image's way through the model; a training step takes thrice that.
 
     Raises:
       ValueError: the image is no multiple of the patch.

@@ -95,7 +95,7 @@ def list_models(pattern: str = "*") -> list[str]:
 
 
 def resolve(name: str, overrides: Mapping[str, Any]) -> Spec:
-    """The spec of `name` with overrides; one that is None means the variant's own value.
+    """The spec of `name` with overrides, where None means the variant's own value.
 
     Raises:
       ValueError: the name or an override's name doesn't exist; says which one is near.

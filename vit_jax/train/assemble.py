@@ -6,7 +6,6 @@ anything is compiled.
 
 import copy
 import dataclasses
-import difflib
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -18,7 +17,8 @@ from flax import linen as nn
 from ml_collections import ConfigDict
 
 from vit_jax import config as configuration
-from vit_jax.models.variants import list_models
+from vit_jax import trees
+from vit_jax.models.variants import resolve
 from vit_jax.train import mesh as meshes
 from vit_jax.train import mixing, schedules
 from vit_jax.train.inputs import Inputs, open_inputs
@@ -38,7 +38,9 @@ class Parts:
     inputs: Inputs
     model: nn.Module
     image_shape: tuple[int, int, int]
+    num_params: int
     total_steps: int
+    peak_learning_rate: float
     optimizer: optax.GradientTransformation
     train_step: Callable
     logits_of: Callable[[Any, jax.Array], jax.Array]
@@ -126,24 +128,25 @@ def _settle_classes(config: ConfigDict, inputs: Inputs) -> list[str]:
 
 def _model(config: ConfigDict) -> nn.Module:
     """The model, with its image size proved by tracing it (nothing is compiled)."""
-    if config.model.variant not in list_models():
-        near = difflib.get_close_matches(config.model.variant, list_models(), 1, 0.3)
-        hint = f"did you mean {near[0]}? " if near else ""
-        raise ValueError(
-            f"model.variant={config.model.variant} is not a model; {hint}"
-            "vit_jax.list_models() gives all names."
-        )
+    try:
+        resolve(config.model.variant, {})
+    except ValueError as error:
+        raise ValueError(f"model.variant={config.model.variant}: {error}") from error
     try:
         model = build_model(
             config.model.to_dict(),
             num_classes=config.model.num_classes or 1,
             dtype=jnp.dtype(config.train.compute_dtype),
         )
-        jax.eval_shape(model.init, jax.random.key(0), _one_image(config))
+        _abstract_params(model, config)
     except ValueError as error:
         lines = str(error).splitlines()
         raise ValueError("\n".join(f"model.{line}" for line in lines)) from error
     return model
+
+
+def _abstract_params(model: nn.Module, config: ConfigDict) -> Any:
+    return jax.eval_shape(model.init, jax.random.key(0), _one_image(config))["params"]
 
 
 def _one_image(config: ConfigDict) -> jax.ShapeDtypeStruct:
@@ -161,16 +164,19 @@ def _total_steps(config: ConfigDict, inputs: Inputs | None) -> int | None:
     return max(1, round(examples / config.data.train.batch_size))
 
 
-def _schedule(config: ConfigDict, total_steps: int | None) -> optax.Schedule | None:
-    if total_steps is None:
-        return None
-    peak = schedules.scaled_learning_rate(
+def _peak_learning_rate(config: ConfigDict) -> float:
+    return schedules.scaled_learning_rate(
         config.schedule.base_learning_rate,
         batch_size=config.data.train.batch_size,
         base_batch_size=config.schedule.base_batch_size,
     )
+
+
+def _schedule(config: ConfigDict, total_steps: int | None) -> optax.Schedule | None:
+    if total_steps is None:
+        return None
     return schedules.warmup_then_decay(
-        peak,
+        _peak_learning_rate(config),
         total_steps=total_steps,
         warmup_steps=config.schedule.warmup_steps,
         decay=config.schedule.decay,
@@ -200,7 +206,9 @@ def _parts(
         inputs=inputs,
         model=model,
         image_shape=_one_image(config).shape[1:],
+        num_params=trees.count(_abstract_params(model, config)),
         total_steps=total_steps,
+        peak_learning_rate=_peak_learning_rate(config),
         optimizer=optimizer,
         train_step=make_train_step(
             model,

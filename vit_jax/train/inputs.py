@@ -164,6 +164,7 @@ def _augment_faults(config: ConfigDict) -> list[str]:
         values = tuple(config.augment[key])
         if len(values) != 2 or not 0 < values[0] <= values[1]:
             faults.append(
-                f"augment.{key}={values} must be two numbers above 0, the smaller first."
+                f"augment.{key}={values} must be two numbers above 0, the "
+                "smaller first."
             )
     return faults

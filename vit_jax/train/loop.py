@@ -18,10 +18,10 @@ from ml_collections import ConfigDict
 
 from vit_jax.checkpoint import Checkpoints, complete_steps
 from vit_jax.evals import classification
+from vit_jax.train import mesh as meshes
 from vit_jax.train import resume
 from vit_jax.train.assemble import Parts, assemble
 from vit_jax.train.interrupt import StopRequest
-from vit_jax.train.mesh import put_batch
 from vit_jax.train.metrics import Journal, Progress, TensorBoard, Throughput
 from vit_jax.train.state import TrainState, abstract_state, create_state
 from vit_jax.workdir import Workdir
@@ -104,6 +104,7 @@ class Run:
         step = self.start_step
         if step >= self.parts.total_steps and self._evaluated(step):
             return self._already_finished()
+        self.progress.say(self._introduction())
         state = self._first_state()
         if self._evaluation_due(step) and not self._evaluated(step):
             self._evaluate(step, state)
@@ -157,7 +158,7 @@ class Run:
             self._save(step, state)
             raise
         waited = time.perf_counter() - began
-        batch = put_batch(batch, self.parts.mesh)
+        batch = meshes.put_batch(batch, self.parts.mesh)
         if step == self.start_step:
             self._compile(state, batch)
         state, figures = self.train_step(state, batch)
@@ -206,7 +207,7 @@ class Run:
     def _evaluate(self, step: int, state: TrainState) -> None:
         self._settle(0)
         batches = (
-            put_batch(batch, self.parts.mesh)
+            meshes.put_batch(batch, self.parts.mesh)
             for batch in self.parts.inputs.eval_batches()
         )
         figures = classification.evaluate(self.sums, state.params, batches)
@@ -232,6 +233,21 @@ class Run:
     def _evaluated(self, step: int) -> bool:
         row = self.journal.last("eval/accuracy")
         return row is not None and row["step"] == step
+
+    def _introduction(self) -> str:
+        """What is about to happen, in numbers that can be checked against a recipe."""
+        parts, config = self.parts, self.config
+        devices = jax.devices()
+        batch = config.data.train.batch_size
+        return (
+            f"{config.data.source}: {parts.inputs.num_examples:,} training images, "
+            f"{len(parts.inputs.class_names)} classes; {config.model.variant}: "
+            f"{parts.num_params:,} parameters\n"
+            f"batch {batch} ({batch // meshes.batch_devices(parts.mesh)} a device) on "
+            f"{len(devices)} {devices[0].device_kind} device(s) of "
+            f"{jax.process_count()} process(es), peak learning rate "
+            f"{parts.peak_learning_rate:g}, {parts.total_steps:,} steps"
+        )
 
     def _already_finished(self) -> Result:
         self.progress.say(

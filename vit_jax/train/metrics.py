@@ -9,6 +9,8 @@ from etils import epath
 from tensorboardX import SummaryWriter
 from tqdm import tqdm
 
+_SECONDS_BETWEEN_LINES = 10.0
+
 
 class Journal:
     """`metrics.jsonl`: one JSON object a line, each step of a kind at most once.
@@ -59,22 +61,25 @@ class TensorBoard:
 class Progress:
     """What a person sees on standard error: lines, and a bar from the first step on.
 
-    Without a terminal there is a line every few seconds instead of a moving bar.
+    Where standard error is no terminal, a line every few seconds stands for the bar.
     """
 
     def __init__(self, *, total: int, initial: int, enabled: bool):
+        self._total = total
+        self._initial = initial
+        self._enabled = enabled
         self._bar = None
-        self._options = {"total": total, "initial": initial, "disable": not enabled}
 
     def start(self) -> None:
         """Draws the bar and starts its clock."""
         self._bar = tqdm(
-            **self._options,
-            desc="training",
-            unit="step",
-            mininterval=0.1 if sys.stderr.isatty() else 10.0,
-            dynamic_ncols=True,
-            bar_format="{desc} {percentage:3.0f}%|{bar:20}| step {n_fmt}/{total_fmt}, "
+            total=self._total,
+            initial=self._initial,
+            disable=not self._enabled,
+            file=sys.stderr if sys.stderr.isatty() else _Lines(),
+            mininterval=0.1 if sys.stderr.isatty() else _SECONDS_BETWEEN_LINES,
+            dynamic_ncols=sys.stderr.isatty(),
+            bar_format="training {percentage:3.0f}%|{bar:20}| {n_fmt}/{total_fmt} steps, "
             "{elapsed} passed, {remaining} left{postfix}",
         )
 
@@ -92,7 +97,7 @@ class Progress:
 
     def say(self, text: str) -> None:
         """A line of its own; above the bar where there is one."""
-        if self._bar is None:
+        if self._bar is None or not sys.stderr.isatty():
             print(text, file=sys.stderr, flush=True)
         else:
             self._bar.write(text, file=sys.stderr)
@@ -102,6 +107,18 @@ class Progress:
         if self._bar is not None:
             self._bar.close()
             self._bar = None
+
+
+class _Lines:
+    """Standard error for a bar that can't move: each state of it is a line."""
+
+    def write(self, text: str) -> None:
+        text = text.strip()
+        if text:
+            print(text, file=sys.stderr, flush=True)
+
+    def flush(self) -> None:
+        sys.stderr.flush()
 
 
 class Throughput:

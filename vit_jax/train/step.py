@@ -58,7 +58,7 @@ def make_train_step(
         figures = {
             "loss": value,
             "learning_rate": jnp.asarray(schedule(state.step)),
-            "gradient_norm": optax.global_norm(gradients),
+            "gradient_norm": optax.tree.norm(gradients),
         }
         following = TrainState(
             step=state.step + 1,

@@ -1,0 +1,97 @@
+"""Faults of the whole config, the data and the devices, found before compiling."""
+
+import pytest
+
+from tests.train.digits import tiny_config
+from vit_jax.train.assemble import assemble
+
+
+def faults(config, **arguments):
+    with pytest.raises(ValueError) as caught:
+        assemble(config, **arguments)
+    return str(caught.value).splitlines()
+
+
+def test_a_sound_config_gives_parts_with_the_unset_filled_in():
+    config = tiny_config()
+    parts = assemble(config)
+    assert parts.config.model.num_classes == 10
+    assert config.model.num_classes is None
+    assert parts.image_shape == (8, 8, 1)
+    assert parts.total_steps == 6
+    assert parts.num_params == 2266
+
+
+def test_epochs_become_steps():
+    config = tiny_config(schedule__total_steps=None, schedule__total_epochs=2.0)
+    assert assemble(config).total_steps == round(2 * 1437 / 16)
+
+
+def test_linear_scaling_sets_the_peak():
+    config = tiny_config(schedule__base_batch_size=256)
+    assert assemble(config).peak_learning_rate == 1e-3 * 16 / 256
+
+
+def test_all_faults_come_together():
+    config = tiny_config(
+        model__num_heads=3,
+        data__train__batch_size=100,
+        data__eval__batch_size=3,
+        schedule__warmup_steps=500,
+        optimizer__beta1=2.0,
+    )
+    found = faults(config, faults=["model.varient is not a configuration key"])
+    assert found == [
+        "model.varient is not a configuration key",
+        "optimizer.beta1=2.0 must be a number from 0 to 1.",
+        "data.train.batch_size=100 must be a multiple of the 8 devices on mesh axes "
+        "data, fsdp; take 96 or 104.",
+        "data.eval.batch_size=3 must be a multiple of the 8 devices on mesh axes data, "
+        "fsdp; take 8.",
+    ]
+
+
+def test_faults_of_model_and_schedule_come_together():
+    config = tiny_config(model__num_heads=3, schedule__warmup_steps=500)
+    assert faults(config) == [
+        "model.width=16 must be a multiple of num_heads=3.",
+        "schedule.warmup_steps=500 must be less than the total of 6 steps; 5 to 10 % "
+        "of it is usual.",
+    ]
+
+
+def test_an_image_that_is_no_multiple_of_the_patch_names_the_nearest():
+    (fault,) = faults(tiny_config(model__image_size=(8, 10)))
+    assert fault.startswith("model.image_size=(8, 10) must be a multiple of")
+    assert "8 or 12 columns" in fault
+
+
+@pytest.mark.parametrize(("written", "meant"), [("B16", "B/16"), ("b/16", "B/16")])
+def test_an_unknown_variant_names_the_near_one(written, meant):
+    (fault,) = faults(tiny_config(model__variant=written))
+    assert fault.startswith(
+        f"model.variant={written}: model '{written}' does not exist"
+    )
+    assert f"did you mean '{meant}'?" in fault
+
+
+def test_more_classes_in_the_data_than_in_the_model():
+    (fault,) = faults(tiny_config(model__num_classes=7))
+    assert fault.startswith("model.num_classes=7 must be at least the 10 classes of")
+
+
+def test_more_outputs_than_classes_are_allowed():
+    assert assemble(tiny_config(model__num_classes=12)).config.model.num_classes == 12
+
+
+def test_missing_and_empty_data_are_named(tmp_path):
+    (fault,) = faults(tiny_config(data__source=str(tmp_path / "absent")))
+    assert "absent" in fault
+    (tmp_path / "train" / "cat").mkdir(parents=True)
+    (fault,) = faults(tiny_config(data__source=str(tmp_path)))
+    assert "holds no images" in fault
+
+
+def test_mesh_sizes_that_do_not_fit_the_devices():
+    (fault,) = faults(tiny_config(mesh__fsdp=3))
+    assert "must multiply to the 8 devices" in fault
