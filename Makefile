@@ -13,10 +13,11 @@ RUN := $(VENV)/bin/python -m
 PYTEST := $(RUN) pytest --numprocesses auto --maxprocesses 4
 SUITABLE := import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))
 
-# A marker stands while pip writes. Where a killed one left it, .venv is built anew.
-ifneq ($(wildcard $(VENV)/.installing),)
-$(shell rm -rf $(VENV))
-endif
+# A marker with the writer's process number stands while pip writes. Where a killed one
+# left it, .venv is built anew.
+$(shell marker=$(VENV)/.installing; \
+  if [ -e $$marker ] && ! kill -0 "$$(cat $$marker)" 2>/dev/null; \
+  then rm -rf $(VENV); fi)
 # An editable install names its checkout. One copied with its .venv installs again.
 ifneq ($(shell cat $(VENV)/.checkout 2>/dev/null),$(CURDIR))
 $(shell rm -f $(VENV)/.core $(VENV)/.test)
@@ -71,8 +72,7 @@ $(VENV)/.created:
 
 # pip cleans up after itself where it fails or is told to stop, unless it is killed.
 define install
-	@touch $(VENV)/.installing
-	@trap 'exit 130' INT TERM; \
+	@trap 'exit 130' INT TERM; echo $$$$ >$(VENV)/.installing; \
 	$(RUN) pip install --disable-pip-version-check $(1); status=$$?; \
 	if [ $$status -le 2 ]; then rm -f $(VENV)/.installing; fi; exit $$status
 	@printf %s '$(CURDIR)' >$(VENV)/.checkout

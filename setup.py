@@ -12,10 +12,13 @@ VERSION = re.search(r'^__version__ = "(.+)"$', SOURCE, re.MULTILINE)[1]
 
 CORE = [
     "absl-py>=2.5.1",
+    "array-record>=0.8.6",
     "chex>=0.1.92",
     "etils[epath]>=1.15.0",
     "flax>=0.12.8",
     "grain>=0.2.18",
+    # TensorFlow Datasets imports it without saying so.
+    "importlib-resources>=7.1.0",
     "jax>=0.10.2",
     "ml-collections>=1.1.0",
     "numpy>=2.4.6",
@@ -23,6 +26,8 @@ CORE = [
     "orbax-checkpoint>=0.12.8",
     "pillow>=13.0.0",
     "scikit-learn>=1.9.1",
+    "scipy>=1.17.1",
+    "simplejpeg>=1.9.0",
     "tensorboardX>=2.6.5",
     "tensorflow-datasets>=4.9.10",
     "tqdm>=4.70.1",

@@ -19,7 +19,7 @@ def get_config():
 
     config.data.source = "tfds:cifar10"
     config.data.train.batch_size = 64
-    config.data.eval.batch_size = 500
+    config.data.eval.batch_size = 512
 
     config.augment.crop = "shift"
     config.augment.shift = 4
@@ -28,7 +28,7 @@ def get_config():
     config.optimizer.weight_decay = 0.05
     config.schedule.base_learning_rate = 1e-3
     config.schedule.total_epochs = 50.0
-    config.schedule.warmup_steps = 200
+    config.schedule.warmup_share = 0.05
 
     config.checkpoint.every_steps = 1000
     config.evals.every_steps = 500

@@ -9,7 +9,12 @@ import optax
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
-from vit_jax.checkpoint import Checkpoints, complete_steps, restore_params
+from vit_jax.checkpoint import (
+    Checkpoints,
+    complete_steps,
+    restore,
+    restore_params,
+)
 
 
 def trees(value=1.0):
@@ -35,9 +40,7 @@ def save(folder, *steps, keep=5):
 def test_restore_gives_back_values_types_and_named_tuples(tmp_path):
     save(tmp_path, 7)
     params, training = trees(7.0)
-    checkpoints = Checkpoints(tmp_path, keep=5)
-    found = checkpoints.restore(7, abstract(params), abstract(training))
-    checkpoints.close()
+    found = restore(tmp_path, 7, abstract(params), abstract(training))
     assert jax.tree.structure(found) == jax.tree.structure((params, training))
     for ours, theirs in zip(
         jax.tree.leaves(found), jax.tree.leaves((params, training)), strict=True
@@ -97,16 +100,16 @@ def test_a_copied_checkpoint_restores(tmp_path):
 def test_a_truncated_file_is_refused_with_the_step_named(tmp_path):
     save(tmp_path, 1, 2)
     params, training = trees()
-    checkpoints = Checkpoints(tmp_path, keep=5)
     for name in ("_METADATA", "manifest.ocdbt"):
         file = tmp_path / "2" / "training" / name
         whole = file.read_bytes()
         file.write_bytes(whole[: len(whole) // 2])
-        with pytest.raises(ValueError, match=rf"{tmp_path}/2 is damaged"):
-            checkpoints.restore(2, abstract(params), abstract(training))
+        with pytest.raises(
+            ValueError, match=rf"{tmp_path}/2 is damaged.*go on from step 1"
+        ):
+            restore(tmp_path, 2, abstract(params), abstract(training))
         file.write_bytes(whole)
-    checkpoints.restore(1, abstract(params), abstract(training))
-    checkpoints.close()
+    restore(tmp_path, 1, abstract(params), abstract(training))
 
 
 def test_another_models_checkpoint_is_refused_by_name_and_shape(tmp_path):
@@ -117,3 +120,22 @@ def test_another_models_checkpoint_is_refused_by_name_and_shape(tmp_path):
         restore_params(tmp_path, abstract(other))
     with pytest.raises(ValueError, match=r"c: absent in the checkpoint"):
         restore_params(tmp_path, abstract(other))
+
+
+def test_another_optimizers_state_is_told_from_another_model(tmp_path):
+    save(tmp_path, 1)
+    params, training = trees()
+    other = training | {"opt_state": optax.sgd(0.1, momentum=0.9).init(params)}
+    with pytest.raises(ValueError, match="holds another optimizer state"):
+        restore(tmp_path, 1, abstract(params), abstract(other))
+
+
+def test_what_is_no_damage_is_not_called_so(tmp_path, monkeypatch):
+    save(tmp_path, 1)
+
+    def refuse(self, *arguments, **keywords):
+        raise PermissionError("locked")
+
+    monkeypatch.setattr("orbax.checkpoint.StandardCheckpointer.restore", refuse)
+    with pytest.raises(PermissionError, match="locked"):
+        restore_params(tmp_path, abstract(trees()[0]))

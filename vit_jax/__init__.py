@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "create_model": "vit_jax.models.factory",
     "list_models": "vit_jax.models.variants",
+    "load": "vit_jax.weights",
 }
 
 __all__ = ["__version__", *_HOMES]

@@ -12,7 +12,7 @@ from vit_jax import __version__
 from vit_jax.cli.overrides import take_overrides
 
 # In the order in which a new user meets them.
-COMMANDS = ("demo", "train", "evaluate", "predict", "config")
+COMMANDS = ("demo", "train", "evaluate", "predict", "config", "data")
 
 
 def main(arguments: list[str] | None = None) -> int:

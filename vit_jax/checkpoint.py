@@ -14,8 +14,11 @@ from etils import epath
 
 from vit_jax import trees
 
-# Orbax writes this file into a step's folder when all of the step is on disk.
-_COMPLETE = "_CHECKPOINT_METADATA"
+# Orbax writes this file into a step's folder when all of the step is on disk. (Where
+# folders can't be renamed, as on gs://, the folder itself is there from the start.)
+_COMPLETE = "commit_success.txt"
+_NOT_DAMAGE = (PermissionError, MemoryError, jax.errors.JaxRuntimeError)
+_CONTENT = {"params": "parameters", "training": "optimizer state"}
 
 
 class Checkpoints:
@@ -37,22 +40,6 @@ class Checkpoints:
         )
         self._manager.save(step, args=items, force=True)
 
-    def restore(self, step: int, params: Any, training: Any) -> tuple[Any, Any]:
-        """(params, training) of a step, placed as the abstract trees say.
-
-        Args:
-          step: one that `complete_steps` lists.
-          params: tree of `jax.ShapeDtypeStruct` with shardings.
-          training: the same for the rest.
-
-        Raises:
-          ValueError: a file of the step is damaged, or the trees differ.
-        """
-        folder = self.directory / str(step)
-        return _restore(folder / "params", params), _restore(
-            folder / "training", training
-        )
-
     def wait(self) -> None:
         """Returns when the last save is on disk; raises if it failed."""
         self._manager.wait_until_finished()
@@ -72,6 +59,25 @@ def complete_steps(directory: str | os.PathLike) -> list[int]:
         for folder in directory.iterdir()
         if folder.name.isdigit() and _is_complete(folder)
     )
+
+
+def restore(
+    directory: str | os.PathLike, step: int, params: Any, training: Any
+) -> tuple[Any, Any]:
+    """(params, training) of a step, placed as the abstract trees say.
+
+    Args:
+      directory: a run's `checkpoints/`.
+      step: one that `complete_steps` lists.
+      params: tree of `jax.ShapeDtypeStruct` with shardings.
+      training: the same for the rest.
+
+    Raises:
+      ValueError: a file of the step is damaged, or the trees differ.
+    """
+    folder = epath.Path(directory) / str(step)
+    weights = _restore(folder / "params", params)
+    return weights, _restore(folder / "training", training)
 
 
 def restore_params(directory: str | os.PathLike, params: Any) -> tuple[int, Any]:
@@ -126,6 +132,8 @@ def _restore(folder: epath.Path, abstract: Any) -> Any:
     with ocp.StandardCheckpointer() as checkpointer:
         try:
             return checkpointer.restore(folder, abstract)
+        except _NOT_DAMAGE:
+            raise
         # Damage surfaces as whatever the reader that met it raises: JSON and unicode
         # errors, TensorStore's ValueError, a plain Exception.
         except Exception as error:
@@ -137,6 +145,8 @@ def _refuse_other_tree(folder: epath.Path, abstract: Any) -> None:
     with ocp.StandardCheckpointer() as checkpointer:
         try:
             found = checkpointer.metadata(folder).item_metadata
+        except _NOT_DAMAGE:
+            raise
         except Exception as error:
             raise ValueError(_damaged(folder, error)) from error
     if found is None:
@@ -145,15 +155,15 @@ def _refuse_other_tree(folder: epath.Path, abstract: Any) -> None:
     wanted = _shapes(abstract)
     differences = [
         f"{name}: {stored.get(name, 'absent')} in the checkpoint, "
-        f"{wanted.get(name, 'absent')} in the model"
+        f"{wanted.get(name, 'absent')} in this run"
         for name in sorted(stored.keys() | wanted.keys())
         if stored.get(name) != wanted.get(name)
     ]
     if differences:
         shown = "\n  ".join(differences[:5])
         raise ValueError(
-            f"checkpoint {folder} holds other parameters than this run's "
-            f"({len(differences)} differ):\n  {shown}\n"
+            f"checkpoint {folder} holds another {_CONTENT[folder.name]} than this "
+            f"run's ({len(differences)} differ):\n  {shown}\n"
             "Use the config that trained it, or another workdir."
         )
 
@@ -167,8 +177,14 @@ def _shapes(tree: Any) -> dict[str, tuple[int, ...]]:
 def _damaged(folder: epath.Path, error: Exception) -> str:
     reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
     step = folder.parent
+    earlier = [n for n in complete_steps(step.parent) if n < int(step.name)]
+    way_out = (
+        f"Move this folder elsewhere to go on from step {earlier[-1]}."
+        if earlier
+        else "There is no earlier one: bring it back from a copy, or start anew in "
+        "another workdir."
+    )
     return (
         f"checkpoint {step} is damaged: its {folder.name} can't be read ({reason}). "
-        "Earlier checkpoints beside it are untouched: remove this folder to go on "
-        "from the one before."
+        f"{way_out}"
     )

@@ -44,7 +44,13 @@ class Key:
 
 
 KEYS = (
-    Key("seed", 0, "source of every random number of the run", minimum=0),
+    Key(
+        "seed",
+        0,
+        "source of every random number of the run",
+        minimum=0,
+        maximum=2**31 - 1,
+    ),
     # The network.
     Key("model.variant", "B/16", "a name that vit_jax.list_models() gives"),
     Key(
@@ -157,7 +163,6 @@ KEYS = (
         (0.5,),
         "what they are then divided by: one number, or one a channel",
         minimum=0.001,
-        maximum=1,
     ),
     Key(
         "data.bad_images",
@@ -245,17 +250,116 @@ KEYS = (
         maximum=1,
     ),
     Key(
+        "augment.preset",
+        "custom",
+        "a published set for the augment keys below, which then keep their defaults: "
+        "AugReg's levels, or DeiT's; custom: the keys themselves",
+        choices=(
+            "custom",
+            "none",
+            "light1",
+            "light2",
+            "medium1",
+            "medium2",
+            "strong1",
+            "strong2",
+            "deit",
+        ),
+    ),
+    Key(
+        "augment.randaugment_layers",
+        0,
+        "operations of RandAugment for each image; 0: off",
+        minimum=0,
+        maximum=10,
+    ),
+    Key(
+        "augment.randaugment_magnitude",
+        9.0,
+        "their strength on torchvision's scale, whose end is 30",
+        minimum=0,
+        maximum=90,
+    ),
+    Key(
+        "augment.randaugment_std",
+        0.0,
+        "standard deviation of the strength of each operation",
+        minimum=0,
+        maximum=30,
+    ),
+    Key(
+        "augment.randaugment_probability",
+        1.0,
+        "probability of each operation to be applied",
+        minimum=0,
+        maximum=1,
+    ),
+    Key(
+        "augment.mixup",
+        0.0,
+        "parameter of the Beta distribution of Mixup's shares; 0: off",
+        minimum=0,
+    ),
+    Key(
+        "augment.cutmix",
+        0.0,
+        "parameter of the Beta distribution of CutMix's shares; 0: off",
+        minimum=0,
+    ),
+    Key(
+        "augment.cutmix_probability",
+        0.5,
+        "share of steps with CutMix rather than Mixup, where both are on",
+        minimum=0,
+        maximum=1,
+    ),
+    Key(
+        "augment.erasing",
+        0.0,
+        "probability that a rectangle of an image becomes noise",
+        minimum=0,
+        maximum=1,
+    ),
+    Key(
         "augment.label_smoothing",
         0.0,
         "share of the target spread over all classes",
         minimum=0,
         maximum=0.999,
     ),
+    Key(
+        "augment.jitter_brightness",
+        0.0,
+        "brightness is multiplied by 1 - this to 1 + this; 0: off",
+        minimum=0,
+        maximum=2,
+    ),
+    Key("augment.jitter_contrast", 0.0, "likewise", minimum=0, maximum=2),
+    Key("augment.jitter_saturation", 0.0, "likewise", minimum=0, maximum=2),
+    Key(
+        "augment.jitter_hue",
+        0.0,
+        "hue turns by up to this share of the colour circle, each way; 0: off",
+        minimum=0,
+        maximum=0.5,
+    ),
     # How weights move.
     Key("optimizer.name", "adamw", "rule", choices=("adamw", "sgd")),
-    Key("optimizer.beta1", 0.9, "decay of the first moment", minimum=0, maximum=1),
-    Key("optimizer.beta2", 0.999, "decay of the second moment", minimum=0, maximum=1),
-    Key("optimizer.momentum", 0.9, "momentum of sgd", minimum=0, maximum=1),
+    Key(
+        "optimizer.beta1",
+        0.9,
+        "decay of the first moment (adamw)",
+        minimum=0,
+        maximum=0.9999,
+    ),
+    Key(
+        "optimizer.beta2",
+        0.999,
+        "decay of the second moment (adamw)",
+        minimum=0,
+        maximum=0.99999,
+    ),
+    Key("optimizer.momentum", 0.9, "momentum (sgd)", minimum=0, maximum=0.9999),
     Key(
         "optimizer.weight_decay",
         0.0,
@@ -289,6 +393,13 @@ KEYS = (
     Key("schedule.total_steps", int, "optimizer steps; or set total_epochs", minimum=1),
     Key("schedule.total_epochs", float, "passes over the data", minimum=0),
     Key("schedule.warmup_steps", 0, "steps of linear rise from 0", minimum=0),
+    Key(
+        "schedule.warmup_share",
+        0.0,
+        "the same as a share of all steps; 0.05 to 0.1 is usual",
+        minimum=0,
+        maximum=0.999,
+    ),
     # How a step runs.
     Key(
         "train.compute_dtype",
@@ -359,7 +470,7 @@ def override(config: ConfigDict, assignments: Mapping[str, str]) -> list[str]:
             continue
         try:
             value = _parse(_BY_NAME[name], text)
-        except (ValueError, SyntaxError, TypeError):
+        except (ValueError, SyntaxError, TypeError, OverflowError):
             faults.append(f"{name}={text} must be {_wanted(_BY_NAME[name])}.")
             continue
         config.update_from_flattened_dict({name: value})
@@ -383,20 +494,31 @@ def to_json(config: ConfigDict) -> str:
 
 
 def from_json(text: str) -> ConfigDict:
-    """The config that `to_json` wrote; keys that it lacks get their defaults.
+    """The config that `to_json` wrote; see `from_values`."""
+    return from_values(json.loads(text))
+
+
+def from_values(values: Mapping[str, Any]) -> ConfigDict:
+    """The config with these values, groups nested; keys that lack get their defaults.
 
     Raises:
-      ValueError: the text is no JSON object or holds a key that does not exist.
+      ValueError: it is no mapping, holds a key that does not exist, or a value of
+        another type.
     """
+    if not isinstance(values, Mapping):
+        raise ValueError(f"a config is a mapping of keys, not {type(values).__name__}.")
     config = default_config()
-    values = _flatten_dict(json.loads(text))
-    unknown = [_unknown(name) for name in values if name not in _BY_NAME]
+    flat = _flatten_dict(values)
+    unknown = [_unknown(name) for name in flat if name not in _BY_NAME]
     if unknown:
         raise ValueError("\n".join(unknown))
-    for name, value in values.items():
-        if isinstance(value, list):
-            value = tuple(value)
-        config.update_from_flattened_dict({name: value})
+    for name, value in flat.items():
+        value = tuple(value) if isinstance(value, list) else value
+        try:
+            config.update_from_flattened_dict({name: value})
+        except TypeError as error:
+            wanted = _wanted(_BY_NAME[name])
+            raise ValueError(f"{name}={shown(value)} must be {wanted}.") from error
     return config
 
 
@@ -483,7 +605,7 @@ def _wanted(key: Key) -> str:
     if key.choices:
         return "one of " + ", ".join(key.choices)
     kind = {int: "a whole number", float: "a number", bool: "true or false"}
-    kind |= {str: "text", tuple: "one or two numbers such as 224 or (224,320)"}
+    kind |= {str: "text", tuple: f"numbers such as {shown(key.default)}"}
     words = kind[key.type]
     if key.minimum is not None and key.maximum is not None:
         return f"{words} from {key.minimum:g} to {key.maximum:g}"
@@ -504,9 +626,18 @@ def _cross_check(config: ConfigDict) -> list[str]:
     if (steps is None) == (epochs is None):
         faults.append(
             f"schedule.total_steps={steps} and schedule.total_epochs={epochs}: "
-            "exactly one of them must be set."
+            "exactly one of them must be set; the value unset takes one back, as in "
+            "--config.schedule.total_epochs=unset."
         )
-    if len(config.model.image_size) > 2:
+    if config.schedule.warmup_steps and config.schedule.warmup_share:
+        faults.append(
+            f"schedule.warmup_steps={config.schedule.warmup_steps} and "
+            f"schedule.warmup_share={config.schedule.warmup_share}: at most one of "
+            "them may be above 0."
+        )
+    if epochs == 0:
+        faults.append("schedule.total_epochs=0.0 must be above 0.")
+    if len(config.model.image_size) not in (1, 2):
         faults.append(
             f"model.image_size={shown(tuple(config.model.image_size))} must be one "
             "number (a square) or two (rows, columns)."

@@ -46,13 +46,20 @@ def load(path: str | os.PathLike) -> Loaded:
     """
     workdir = Workdir(path)
     workdir.require()
-    section = read_json(workdir.config)["model"]
+    config = read_json(workdir.config)
+    try:
+        section, dtype = config["model"], config["train"]["compute_dtype"]
+        num_classes = section["num_classes"]
+    except (KeyError, TypeError) as error:
+        raise ValueError(
+            f"{workdir.config} is not the config of a run: it lacks {error}; restore "
+            "it from a copy."
+        ) from error
     preprocessing = workdir.read_preprocessing()
     names = workdir.read_classes()
-    model = build_model(section, num_classes=section["num_classes"])
-    images = jnp.zeros((1, *preprocessing["image_size"], preprocessing["channels"]))
-    abstract = jax.eval_shape(model.init, jax.random.key(0), images)["params"]
-    step, params = restore_params(workdir.checkpoints, abstract)
+    model = build_model(section, num_classes=num_classes, dtype=jnp.dtype(dtype))
+    shape = (*preprocessing["image_size"], preprocessing["channels"])
+    step, params = restore_params(workdir.checkpoints, abstract_params(model, shape))
     return Loaded(model, params, preprocessing, names, step)
 
 
@@ -64,10 +71,30 @@ def build_model(
     Raises:
       ValueError: a value is wrong, or two do not go together.
     """
-    fields = {key: value for key, value in section.items() if key not in _NOT_FIELDS}
     return create_model(
-        section["variant"], num_classes=num_classes, dtype=dtype, **fields
+        section["variant"],
+        num_classes=num_classes,
+        dtype=dtype,
+        **model_fields(section),
     )
+
+
+def model_fields(section: Mapping[str, Any]) -> dict[str, Any]:
+    """Keywords of `create_model` in a config's `model` group; None is the variant's."""
+    return {key: value for key, value in section.items() if key not in _NOT_FIELDS}
+
+
+def abstract_params(model: nn.Module, image_shape: tuple[int, int, int]) -> Any:
+    """Tree of `jax.ShapeDtypeStruct` of a model's weights; nothing is computed.
+
+    Args:
+      image_shape: (rows, columns, channels).
+
+    Raises:
+      ValueError: the image doesn't fit the model.
+    """
+    image = jax.ShapeDtypeStruct((1, *image_shape), jnp.float32)
+    return jax.eval_shape(model.init, jax.random.key(0), image)["params"]
 
 
 def make_logits(

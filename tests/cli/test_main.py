@@ -1,6 +1,7 @@
 """The command line from end to end, in one process."""
 
 import json
+import runpy
 
 import numpy as np
 import pytest
@@ -37,6 +38,14 @@ def test_every_command_has_help_with_examples(capsys):
         assert f"vit_jax {command}" in capsys.readouterr().out
 
 
+def test_the_originals_module_is_the_training_command(capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["main.py", "--help"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module("vit_jax.main", run_name="__main__")
+    assert ended.value.code == 0
+    assert "usage: vit_jax train" in capsys.readouterr().out
+
+
 def test_an_unknown_recipe_lists_the_recipes(tmp_path, capsys):
     status = main(["train", "--config=digit", f"--workdir={tmp_path}"])
     assert status == 2
@@ -48,9 +57,9 @@ def test_an_unknown_recipe_lists_the_recipes(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("x = 1", "has no get_config"),
-        ("import absent_module", "can't be run"),
-        ("def get_config(:", "can't be run"),
+        ("x = 1", "no attribute 'get_config'"),
+        ("import absent_module", "can't be used"),
+        ("def get_config(:", "can't be used (SyntaxError)"),
         (
             "from vit_jax.config import default_config\n"
             "def get_config():\n  c = default_config()\n  c.model.widht = 3\n"
@@ -58,6 +67,7 @@ def test_an_unknown_recipe_lists_the_recipes(tmp_path, capsys):
             "Did you mean",
         ),
         ("def get_config(): return {}", "must return"),
+        ("def get_config(): return [][0]", "IndexError"),
     ],
 )
 def test_a_recipe_that_can_not_be_used_is_refused(tmp_path, capsys, source, message):

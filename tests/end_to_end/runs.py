@@ -11,14 +11,14 @@ from pathlib import Path
 
 # A tiny model with every source of randomness on, each loss in the journal.
 TINY = {
-    "model.width": 16,
+    "model.width": 32,
     "model.depth": 2,
     "model.num_heads": 2,
-    "model.mlp_dim": 32,
+    "model.mlp_dim": 64,
     "model.dropout": 0.1,
     "model.attention_dropout": 0.1,
     "model.stochastic_depth": 0.1,
-    "data.train.batch_size": 16,
+    "data.train.batch_size": 64,
     "schedule.total_epochs": "unset",
     "schedule.total_steps": 100,
     "schedule.warmup_steps": 10,
@@ -56,12 +56,17 @@ def train(workdir: Path, *, devices: int = 1, **changes) -> str:
 
 
 def train_until(
-    workdir: Path, condition: Callable[[], bool], signal_number: int, **changes
+    workdir: Path,
+    condition: Callable[[], bool],
+    signal_number: int,
+    *,
+    devices: int = 1,
+    **changes,
 ) -> subprocess.CompletedProcess:
     """Runs the command and sends it a signal as soon as `condition` holds."""
     process = subprocess.Popen(
         command(workdir, **changes),
-        env=environment(),
+        env=environment(devices),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -72,7 +77,8 @@ def train_until(
         assert process.poll() is None, process.stdout.read()
         assert time.monotonic() < deadline, "the condition never held"
         time.sleep(0.001)
-    process.send_signal(signal_number)
+    # To the whole group, as a terminal's Ctrl-C: workers get it too.
+    os.killpg(process.pid, signal_number)
     output, _ = process.communicate(timeout=120)
     return subprocess.CompletedProcess(process.args, process.returncode, stdout=output)
 

@@ -5,13 +5,31 @@ import pytest
 from tests.end_to_end import runs
 
 
+@pytest.fixture(scope="module")
+def on_one_device(tmp_path_factory):
+    workdir = tmp_path_factory.mktemp("one")
+    runs.train(workdir, devices=1)
+    return workdir
+
+
+def largest_difference(one, other):
+    one, other = runs.losses(one), runs.losses(other)
+    assert list(one) == list(other) == list(range(1, 101))
+    return max(abs(one[step] - other[step]) for step in one)
+
+
 @pytest.mark.slow
-def test_one_and_eight_devices_agree_for_a_hundred_steps(tmp_path):
-    for devices in (1, 8):
-        runs.train(tmp_path / str(devices), devices=devices)
-    one, eight = runs.losses(tmp_path / "1"), runs.losses(tmp_path / "8")
-    assert list(one) == list(range(1, 101))
-    assert max(abs(one[step] - eight[step]) for step in one) < 1e-5
-    last_one, last_eight = runs.rows(tmp_path / "1")[-1], runs.rows(tmp_path / "8")[-1]
+def test_one_and_eight_devices_agree_for_a_hundred_steps(on_one_device, tmp_path):
+    runs.train(tmp_path, devices=8)
+    assert largest_difference(on_one_device, tmp_path) < 1e-5
+    last_one, last_eight = runs.rows(on_one_device)[-1], runs.rows(tmp_path)[-1]
     assert last_one["eval/examples"] == last_eight["eval/examples"] == 360
     assert last_one["eval/accuracy"] == last_eight["eval/accuracy"]
+
+
+@pytest.mark.slow
+def test_a_run_killed_on_four_devices_goes_on_on_two(on_one_device, tmp_path):
+    runs.train_until(tmp_path, runs.reached(tmp_path, 45), runs.KILL, devices=4)
+    said = runs.train(tmp_path, devices=2)
+    assert "going on from the checkpoint of step" in said
+    assert largest_difference(on_one_device, tmp_path) < 1e-5

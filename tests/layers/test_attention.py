@@ -10,6 +10,9 @@ from vit_jax.layers.attention import (
     attention_weights,
     dot_product_attention,
 )
+from vit_jax.layers.position import Layout
+
+LAYOUT = Layout(rows=1, columns=4, num_prefix=1)
 
 
 def _qkv(shape=(2, 5, 3, 4), dtype=jnp.float32):
@@ -63,7 +66,7 @@ def test_dropout_zeroes_weights_only_with_a_key():
 def test_module_is_the_papers_equation():
     x = jax.random.normal(jax.random.key(2), (2, 5, 12))
     module = Attention(num_heads=3)
-    params = module.init(jax.random.key(3), x, dropout_key=None)["params"]
+    params = module.init(jax.random.key(3), x, LAYOUT, dropout_key=None)["params"]
     params = jax.tree.map(
         lambda leaf: jax.random.normal(jax.random.key(leaf.size), leaf.shape), params
     )
@@ -76,13 +79,15 @@ def test_module_is_the_papers_equation():
     heads = jax.nn.dot_product_attention(*map(project, ("query", "key", "value")))
     expected = jnp.einsum("bnhk,hkd->bnd", heads, params["out"]["kernel"])
     expected += params["out"]["bias"].reshape(1, 1, 12)
-    out = module.apply({"params": params}, x, dropout_key=None)
+    out, weights = module.apply({"params": params}, x, LAYOUT, dropout_key=None)
+    assert weights is None
     np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_kernels_are_xavier_uniform_over_the_whole_matrix():
     x = jnp.zeros((1, 2, 64))
-    params = Attention(num_heads=4).init(jax.random.key(0), x, dropout_key=None)
+    module = Attention(num_heads=4)
+    params = module.init(jax.random.key(0), x, LAYOUT, dropout_key=None)
     limit = (6 / 128) ** 0.5
     for name in ("query", "key", "value", "out"):
         kernel = np.asarray(params["params"][name]["kernel"])
@@ -93,5 +98,5 @@ def test_kernels_are_xavier_uniform_over_the_whole_matrix():
 def test_width_must_divide_into_heads():
     with pytest.raises(ValueError, match="width=10 must be a multiple of num_heads=3"):
         Attention(num_heads=3).init(
-            jax.random.key(0), jnp.zeros((1, 2, 10)), dropout_key=None
+            jax.random.key(0), jnp.zeros((1, 2, 10)), LAYOUT, dropout_key=None
         )

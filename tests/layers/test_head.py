@@ -22,7 +22,7 @@ def test_zero_head_starts_at_the_loss_of_chance():
 
 
 @pytest.mark.parametrize(
-    ("bias", "expected"), [(0.0, 693.147), (-6.9, 7.9073), (-10.0, 10.045)]
+    ("bias", "expected"), [(0.0, 693.1472), (-6.9, 7.90728), (-10.0, 10.0454)]
 )
 def test_head_bias_sets_the_first_sigmoid_loss(bias, expected):
     logits = _logits(Head(1000, bias_init=bias))

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import erf
 
-from vit_jax.layers.mlp import ACTIVATIONS, MlpBlock
+from vit_jax.layers.mlp import ACTIVATIONS, MlpBlock, SwiGLU, quick_gelu
 
 
 def test_exact_and_tanh_gelu_differ_as_known():
@@ -32,6 +32,24 @@ def test_dropout_follows_both_layers():
     }
     out = module.apply(variables, x, dropout_key=jax.random.key(2))
     assert 0 < (np.asarray(out) == 0).mean() < 1
+
+
+def test_quick_gelu_is_a_scaled_sigmoid():
+    x = np.linspace(-5, 5, 11, dtype=np.float32)
+    np.testing.assert_allclose(quick_gelu(x), x / (1 + np.exp(-1.702 * x)), rtol=1e-5)
+
+
+def test_swiglu_multiplies_by_a_silu_gate():
+    x = jax.random.normal(jax.random.key(0), (2, 3, 8))
+    module = SwiGLU(16, use_bias=False)
+    variables = module.init(jax.random.key(1), x, dropout_key=None)
+    gate, hidden, out = (
+        variables["params"][name]["kernel"] for name in ("gate", "hidden", "out")
+    )
+    expected = (jax.nn.silu(x @ gate) * (x @ hidden)) @ out
+    np.testing.assert_allclose(
+        module.apply(variables, x, dropout_key=None), expected, atol=1e-5
+    )
 
 
 def _flat(params):

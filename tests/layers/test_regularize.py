@@ -4,7 +4,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vit_jax.layers.regularize import dropout, stochastic_depth
+from vit_jax.layers.regularize import (
+    LayerScale,
+    dropout,
+    patch_dropout,
+    stochastic_depth,
+)
 
 
 def test_without_a_key_nothing_changes():
@@ -39,3 +44,20 @@ def test_stochastic_depth_takes_a_traced_rate():
         stochastic_depth(x, np.float32(0.5), key),
         rtol=1e-6,
     )
+
+
+def test_patch_dropout_keeps_prefix_and_order():
+    x = jnp.tile(jnp.arange(11.0)[None, :, None], (4, 1, 2))
+    kept = np.asarray(patch_dropout(x, 0.7, jax.random.key(0), num_prefix=1))
+    assert kept.shape == (4, 1 + 3, 2)
+    assert not kept[:, 0].any() and (np.diff(kept[:, :, 0]) > 0).all()
+    assert len({tuple(row) for row in kept[:, :, 0]}) > 1
+    assert patch_dropout(x, 0.99, jax.random.key(0), num_prefix=1).shape == (4, 2, 2)
+    assert patch_dropout(x, 0.7, None, num_prefix=1) is x
+
+
+def test_layer_scale_starts_at_its_value():
+    x = jax.random.normal(jax.random.key(0), (2, 3, 4))
+    out, variables = LayerScale(0.1).init_with_output(jax.random.key(0), x)
+    np.testing.assert_allclose(out, 0.1 * x, rtol=1e-6)
+    assert variables["params"]["gamma"].shape == (4,)

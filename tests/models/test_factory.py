@@ -6,15 +6,18 @@ import pytest
 
 import vit_jax
 
-IMAGES = jnp.zeros((2, 32, 32, 3))
+IMAGES = jnp.zeros((2, 8, 8, 3))
 
 
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ({"pool": "mean"}, "pool='mean' must be one of 'cls', 'gap'"),
+        ({"pool": "mean"}, "pool='mean' must be one of 'cls', 'gap', 'map', 'none'"),
         ({"gelu": "erf"}, "gelu='erf' must be one of"),
-        ({"position": "learned"}, "position='learned' must be one of 'learned_1d'"),
+        (
+            {"position": "learned"},
+            "position='learned' must be one of 'none', 'learned_1d'",
+        ),
         ({"token_init": "x"}, "token_init='x' must be one of 'paper', 'truncated'"),
         ({"width": 100}, "width=100 must be a multiple of num_heads=12"),
         ({"depth": 0}, "depth=0 must be at least 1"),
@@ -22,6 +25,18 @@ IMAGES = jnp.zeros((2, 32, 32, 3))
         ({"num_classes": -1}, "num_classes=-1 must be at least 0"),
         ({"dropout": 1.0}, "dropout=1.0 must be from 0 to less than 1"),
         ({"stochastic_depth": -0.1}, "stochastic_depth=-0.1 must be from 0"),
+        ({"width": "64"}, "width='64' must be of type int"),
+        ({"dropout": True}, "dropout=True must be of type float"),
+        ({"class_token": False}, "pool='cls' needs a class token; class_token=False"),
+        ({"stem": "conv", "patch_size": 14}, "patch_size=14 must be a power of two"),
+        ({"stem_units": (1, 2)}, r"stem_units=\(1, 2\) must be \(\) for stem='patch'"),
+        ({"position": "rope", "patch_dropout": 0.5}, "patch_dropout breaks the grid"),
+        ({"global_every": 3}, "global_every=3 must be 0 without windows"),
+        ({"remat": "some"}, "remat='some' must be one of 'none', 'dots', 'full'"),
+        (
+            {"window_size": 7, "global_every": 5, "scan": True},
+            "scan=True needs depth=12 to be a multiple of global_every=5",
+        ),
     ],
 )
 def test_bad_values_are_refused(override, message):
@@ -30,7 +45,7 @@ def test_bad_values_are_refused(override, message):
 
 
 def test_all_faults_come_at_once():
-    with pytest.raises(ValueError, match=r"(?s)pool='x'.*depth=0.*dropout=2"):
+    with pytest.raises(ValueError, match=r"(?s)depth=0.*dropout=2.*pool='x'"):
         vit_jax.create_model("B/16", pool="x", depth=0, dropout=2)
 
 
@@ -41,14 +56,16 @@ def test_equal_calls_give_equal_models():
 
 
 def test_no_classes_gives_features():
-    model = vit_jax.create_model("cifar10_tiny", num_classes=0)
+    model = vit_jax.create_model("cifar10_tiny", depth=1, num_classes=0)
     features, variables = jax.jit(model.init_with_output)(jax.random.key(0), IMAGES)
     assert features.shape == (2, 64) and features.dtype == jnp.float32
     assert "head" not in variables["params"]
 
 
 def test_representation_size_puts_a_tanh_layer_before_the_head():
-    model = vit_jax.create_model("cifar10_tiny", num_classes=0, representation_size=20)
+    model = vit_jax.create_model(
+        "cifar10_tiny", depth=1, num_classes=0, representation_size=20
+    )
     features, variables = jax.jit(model.init_with_output)(jax.random.key(0), IMAGES)
     assert features.shape == (2, 20) and jnp.abs(features).max() < 1
     assert variables["params"]["pre_logits"]["kernel"].shape == (64, 20)

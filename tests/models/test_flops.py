@@ -14,13 +14,23 @@ def test_b16_takes_the_known_flops():
     assert abs(forward_flops(resolve("B/16", {}), (224, 224)) / 2 - 17.56e9) < 0.05e9
 
 
-@pytest.mark.parametrize("pool", ["cls", "gap"])
-def test_formula_agrees_with_the_compilers_count(pool):
-    overrides = {"depth": 2, "pool": pool, "representation_size": 64}
-    model = vit_jax.create_model("Ti/16", **overrides)
+@pytest.mark.parametrize(
+    ("name", "overrides"),
+    [
+        ("Ti/16", {"representation_size": 64}),
+        ("Ti/16", {"pool": "map", "mlp": "swiglu", "stem": "conv"}),
+        ("Ti/8", {"pool": "gap", "window_size": 7, "global_every": 2}),
+        ("R26+S/32", {}),
+        ("R50x1", {}),
+    ],
+)
+def test_formula_agrees_with_the_compilers_count(name, overrides):
+    if "x" not in name:
+        overrides = {"depth": 2, **overrides}
+    model = vit_jax.create_model(name, **overrides)
     images = jax.ShapeDtypeStruct((1, 224, 160, 3), jnp.float32)
     variables = jax.eval_shape(model.init, jax.random.key(0), images)
     lowered = jax.jit(model.apply).lower(variables, images)
     counted = lowered.cost_analysis()["flops"]
-    formula = forward_flops(resolve("Ti/16", overrides), (224, 160))
-    assert formula < counted < 1.05 * formula
+    formula = forward_flops(resolve(name, overrides), (224, 160))
+    assert 0.95 * formula < counted < 1.08 * formula

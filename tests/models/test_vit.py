@@ -26,6 +26,12 @@ def _run(model, params, images=IMAGES, **options):
     return jax.jit(partial(model.apply, **options))({"params": params}, images)
 
 
+@pytest.mark.parametrize("position", ["none", "learned_2d", "sincos_2d", "rope"])
+def test_every_position_kind_takes_rectangles(position):
+    model, params = _tiny(position=position, depth=1)
+    assert jnp.isfinite(_run(model, params)).all()
+
+
 @pytest.mark.parametrize("pool", ["cls", "gap"])
 def test_rectangles_give_finite_float32_logits(pool):
     model, params = _tiny(pool=pool)
@@ -48,16 +54,48 @@ def test_jit_changes_nothing():
     np.testing.assert_allclose(jitted, plain, atol=1e-5)
 
 
-@pytest.mark.parametrize("pool", ["cls", "gap"])
-def test_gradient_reaches_every_parameter(pool):
-    model, params = _tiny(pool=pool, representation_size=24)
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {"representation_size": 24},
+        {
+            "pool": "gap",
+            "num_registers": 2,
+            "position": "learned_2d",
+            "layer_scale": 0.1,
+        },
+        {"pool": "map", "position": "relative", "qk_norm": True, "mlp": "swiglu"},
+        {
+            "position": "relative",
+            "window_size": 4,
+            "global_every": 2,
+            "norm": "rms",
+            "pool": "gap",
+        },
+        {
+            "stem": "conv",
+            "position": "rope",
+            "first_norm": True,
+            "final_norm": "pooled",
+        },
+        {"stem": "resnet", "patch_size": 1, "stem_units": (1, 1), "pool": "none"},
+    ],
+)
+def test_gradient_reaches_every_parameter(overrides):
+    model, params = _tiny(**overrides)
 
     def loss(params):
         return jnp.sum(model.apply({"params": params}, IMAGES) ** 2)
 
+    # What adds one number to all scores of a query leaves its softmax as it is.
+    zero_by_algebra = ("/key/bias",)
+    if overrides.get("qk_norm"):
+        zero_by_algebra = ("/key_norm/bias", "pool/key/bias")
+    if overrides.get("position") == "rope":
+        zero_by_algebra = ()
     gradients = trees.flatten(jax.jit(jax.grad(loss))(params))
     for name, gradient in gradients.items():
-        if name.endswith("attention/key/bias"):  # zero by algebra
+        if name.endswith(zero_by_algebra):
             assert np.abs(gradient).max() < 1e-6
         else:
             assert np.abs(gradient).max() > 1e-6, name
@@ -127,7 +165,7 @@ def test_another_resolution_than_the_tables_is_refused():
 
 
 def test_initial_values_are_the_papers():
-    model = vit_jax.create_model("Ti/16", depth=1)
+    model = vit_jax.create_model("Ti/16", depth=2)
     params = jax.jit(model.init)(jax.random.key(0), jnp.zeros((1, 224, 224, 3)))[
         "params"
     ]
@@ -136,14 +174,93 @@ def test_initial_values_are_the_papers():
     assert abs(flat["encoder/block_0/mlp/hidden/bias"].std() / 1e-6 - 1) < 0.1
     for name in ("prefix/class_token", "head/kernel", "head/bias", "encoder/norm/bias"):
         assert not flat[name].any(), name
+    kernels = [flat[f"encoder/block_{i}/mlp/hidden/kernel"] for i in range(2)]
+    assert np.abs(kernels[0] - kernels[1]).max() > 0.01
     limit = (6 / (192 + 768)) ** 0.5
     assert (
         0.99 * limit < np.abs(flat["encoder/block_0/mlp/hidden/kernel"]).max() <= limit
     )
 
 
-def test_layers_start_different():
-    model, _ = _tiny()
-    params = jax.jit(model.init)(jax.random.key(0), IMAGES)["params"]["encoder"]
-    one, two = (params[f"block_{i}"]["mlp"]["hidden"]["kernel"] for i in range(2))
-    assert jnp.abs(one - two).max() > 0.01
+@pytest.mark.parametrize("overrides", [{}, {"window_size": 3, "num_registers": 2}])
+def test_features_and_attention_leave_the_logits_bit_for_bit(overrides):
+    model, params = _tiny(**overrides)
+    plain = _run(model, params)
+    logits, taps = _run(model, params, features=True)
+    np.testing.assert_array_equal(logits, plain)
+    assert "attention" not in taps
+    logits, taps = _run(model, params, attention_weights=True)
+    np.testing.assert_array_equal(logits, plain)
+    tokens = 8 * 12 + 1 + overrides.get("num_registers", 0)
+    assert len(taps["layers"]) == len(taps["attention"]) == 2
+    assert taps["embedded"].shape == taps["layers"][0].shape == (2, tokens, 32)
+    for weights in taps["attention"]:
+        assert weights.shape == (2, 2, tokens, tokens)
+        np.testing.assert_allclose(weights.sum(-1), 1, rtol=1e-5)
+    expected = taps["pooled"] @ params["head"]["kernel"]
+    expected += params["head"]["bias"][None]
+    np.testing.assert_allclose(logits, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("options", [{"scan": True}, {"remat": "full"}])
+def test_features_work_under_scan_and_remat(options):
+    model, params = _tiny()
+    other, _ = _tiny(**options)
+    expected = _run(model, params, attention_weights=True)
+    given = _run(other, params, attention_weights=True)
+    assert jax.tree.structure(given) == jax.tree.structure(expected)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), given, expected
+    )
+
+
+def test_weights_under_windows_are_the_full_ones_inside_them():
+    windowed, params = _tiny(window_size=4, depth=1)
+    full, _ = _tiny(depth=1)
+    (weights,) = _run(windowed, params, attention_weights=True)[1]["attention"]
+    (whole,) = _run(full, params, attention_weights=True)[1]["attention"]
+    assert 0.1 < float((weights > 0).mean()) < 0.3
+    kept = np.where(weights > 0, whole, 0)
+    np.testing.assert_allclose(weights, kept / kept.sum(-1, keepdims=True), atol=1e-6)
+
+
+def test_patch_dropout_leaves_out_patches_in_training_alone():
+    model, params = _tiny(patch_dropout=0.5)
+    plain, _ = _tiny()
+    np.testing.assert_array_equal(_run(model, params), _run(plain, params))
+    rngs = {"dropout": jax.random.key(0)}
+    _, taps = _run(model, params, train=True, rngs=rngs, features=True)
+    assert taps["embedded"].shape[1] == 97 and taps["layers"][0].shape[1] == 49
+
+
+def test_grids_come_from_the_real_feature_map():
+    hybrid = vit_jax.create_model("R50+B/16")
+    for side, rows in [(224, 14), (225, 15), (240, 15), (384, 24)]:
+        assert hybrid.grid_shape((side, 224)) == (rows, 14)
+    images = jax.ShapeDtypeStruct((1, 225, 224, 3), jnp.float32)
+    params = jax.eval_shape(hybrid.init, jax.random.key(0), images)["params"]
+    assert params["position"]["table"].shape == (1, 15 * 14 + 1, 768)
+    with pytest.raises(ValueError, match="nearest: 224 or 240 rows"):
+        vit_jax.create_model("B/16").grid_shape((225, 224))
+
+
+def test_models_carry_what_images_they_were_made_for():
+    assert vit_jax.create_model("cifar10_tiny").preprocessing.image_size == (32, 32)
+    assert vit_jax.create_model("R50x1").preprocessing.mean == (0.5, 0.5, 0.5)
+
+
+def test_bfloat16_trains_through_scan_windows_and_stochastic_depth():
+    options = {"window_size": 4, "global_every": 2, "pool": "map", "position": "rope"}
+    options |= {"depth": 4, "width": 32, "num_heads": 2, "mlp_dim": 48}
+    options |= {"stochastic_depth": 0.1, "scan": True, "remat": "dots"}
+    model = vit_jax.create_model("cifar10_tiny", dtype=jnp.bfloat16, **options)
+    params = redraw(jax.eval_shape(model.init, jax.random.key(0), IMAGES)["params"])
+
+    @jax.jit
+    @jax.grad
+    def gradient(params):
+        rngs = {"dropout": jax.random.key(0)}
+        return model.apply({"params": params}, IMAGES, train=True, rngs=rngs).sum()
+
+    for name, leaf in trees.flatten(gradient(params)).items():
+        assert leaf.dtype == jnp.float32 and jnp.isfinite(leaf).all(), name

@@ -1,8 +1,11 @@
 """Faults of the whole config, the data and the devices, found before compiling."""
 
 import pytest
+from PIL import Image
 
 from tests.train.digits import tiny_config
+from vit_jax import config as configuration
+from vit_jax.cli.recipes import load_config, recipe_names
 from vit_jax.train.assemble import assemble
 
 
@@ -43,12 +46,36 @@ def test_all_faults_come_together():
     found = faults(config, faults=["model.varient is not a configuration key"])
     assert found == [
         "model.varient is not a configuration key",
-        "optimizer.beta1=2.0 must be a number from 0 to 1.",
+        "optimizer.beta1=2.0 must be a number from 0 to 0.9999.",
+        "model.width=16 must be a multiple of num_heads=3.",
+        "schedule.warmup_steps=500 must be less than the total of 6 steps; 5 to 10 % "
+        "of it is usual.",
         "data.train.batch_size=100 must be a multiple of the 8 devices on mesh axes "
         "data, fsdp; take 96 or 104.",
         "data.eval.batch_size=3 must be a multiple of the 8 devices on mesh axes data, "
         "fsdp; take 8.",
     ]
+
+
+@pytest.mark.parametrize(
+    "key", [key.name for key in configuration.KEYS if key.choices or key.type is str]
+)
+def test_nonsense_for_any_text_key_is_a_fault_of_that_key(key):
+    found = faults(tiny_config(**{key: "nonsense"}))
+    assert any(key in fault for fault in found), found
+
+
+@pytest.mark.parametrize("recipe", recipe_names())
+def test_every_recipe_assembles_on_eight_devices(recipe, tmp_path):
+    config, _ = load_config(recipe, {})
+    if config.data.source != "digits":
+        for split in ("train", "test"):
+            for name in "abcdefghij":
+                folder = tmp_path / split / name
+                folder.mkdir(parents=True)
+                Image.new("RGB", (32, 32)).save(folder / "1.png")
+        config.data.source = str(tmp_path)
+    assert assemble(config).total_steps > 0
 
 
 def test_faults_of_model_and_schedule_come_together():

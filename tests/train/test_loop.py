@@ -1,17 +1,21 @@
 """The loop in one process, on the bundled digits."""
 
+import dataclasses
 import json
 import os
+import shutil
 import signal
 
+import chex
 import jax
 import numpy as np
 import pytest
 
+import vit_jax
 from tests.train.digits import tiny_config
 from vit_jax import config as configuration
 from vit_jax.checkpoint import complete_steps
-from vit_jax.train import loop
+from vit_jax.train import assemble, loop
 from vit_jax.train.loop import TrainingDiverged, train_and_evaluate
 
 
@@ -36,7 +40,7 @@ def test_a_run_leaves_all_that_predict_needs_and_reports_its_end(tmp_path, capsy
     assert stored.model.num_classes == 10
     said = capsys.readouterr().err
     assert "1,437 training images, 10 classes" in said
-    assert "batch 16 (2 a device) on 8 cpu device(s)" in said
+    assert "batch 16 (16 a process, 2 a device) on 1 process(es) with 8" in said
     assert "compiling the training step" in said
     train_rows = [row for row in rows(tmp_path) if "loss" in row]
     assert [row["step"] for row in train_rows] == [1, 2, 3, 4, 5, 6]
@@ -77,13 +81,52 @@ def test_more_steps_go_on_from_the_last_checkpoint(tmp_path, capsys):
     assert len(losses[0]) == 9
 
 
-def test_a_finished_run_says_so(tmp_path, capsys):
+def everything_in(folder):
+    return {
+        str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()
+    }
+
+
+def test_a_finished_run_says_so_and_changes_no_file(tmp_path, capsys):
     train_and_evaluate(tiny_config(), tmp_path)
-    before = rows(tmp_path)
-    result = train_and_evaluate(tiny_config(), tmp_path)
-    assert result.finished
-    assert "this run is finished: step 6 of 6" in capsys.readouterr().err
-    assert rows(tmp_path) == before
+    before = everything_in(tmp_path)
+    changed = tiny_config(seed=3, data__std=(0.25,), log__tensorboard=True)
+    assert train_and_evaluate(changed, tmp_path).finished
+    said = capsys.readouterr().err
+    assert "this run is finished: step 6 of 6" in said
+    assert "changed since the checkpoint: seed=3 (it was 0)" in said
+    assert everything_in(tmp_path) == before
+
+
+def test_another_optimizer_is_refused_and_changes_no_file(tmp_path):
+    train_and_evaluate(tiny_config(), tmp_path)
+    before = everything_in(tmp_path)
+    config = tiny_config(optimizer__name="sgd", schedule__total_steps=9)
+    with pytest.raises(ValueError, match="holds another optimizer state"):
+        train_and_evaluate(config, tmp_path)
+    assert everything_in(tmp_path) == before
+
+
+def test_without_checkpoints_training_starts_anew_and_keeps_the_journal(
+    tmp_path, capsys
+):
+    train_and_evaluate(tiny_config(), tmp_path)
+    journal = (tmp_path / "metrics.jsonl").read_text()
+    shutil.rmtree(tmp_path / "checkpoints")
+    train_and_evaluate(tiny_config(), tmp_path)
+    assert "training starts anew" in capsys.readouterr().err
+    assert (tmp_path / "metrics.jsonl.before").read_text() == journal
+
+
+def test_noise_and_rate_may_change_between_calls(tmp_path, capsys):
+    train_and_evaluate(tiny_config(), tmp_path)
+    config = tiny_config(
+        schedule__total_steps=8, model__dropout=0.1, data__train__batch_size=32
+    )
+    assert train_and_evaluate(config, tmp_path).step == 8
+    said = capsys.readouterr().err
+    assert "changed since the checkpoint: model.dropout=0.1" in said
+    assert "another batch size: the run goes on at example number" in said
 
 
 def test_an_evaluation_that_a_kill_cut_off_is_made_up(tmp_path):
@@ -123,44 +166,99 @@ def test_a_damaged_checkpoint_is_named_and_nothing_is_lost(tmp_path):
     assert complete_steps(tmp_path / "checkpoints") == [4, 6]
 
 
-def test_a_diverged_run_stops_at_its_step_and_keeps_the_last_good_checkpoint(tmp_path):
+def test_a_diverged_run_stops_and_keeps_the_last_good_checkpoint(tmp_path):
     config = tiny_config(
         schedule__base_learning_rate=1e30,
         optimizer__name="sgd",
         optimizer__clip_norm=0.0,
         schedule__decay="constant",
         schedule__warmup_steps=3,
-        schedule__total_steps=50,
         checkpoint__every_steps=1,
     )
-    with pytest.raises(TrainingDiverged, match="last good checkpoint, step") as caught:
+    with pytest.raises(TrainingDiverged, match=r"at step 2.*checkpoints/1 is the new"):
         train_and_evaluate(config, tmp_path)
-    logged = [row["step"] for row in rows(tmp_path)]
-    assert f"diverged at step {logged[-1] + 1}:" in str(caught.value)
-    assert complete_steps(tmp_path / "checkpoints")[-1] == logged[-1]
+    assert complete_steps(tmp_path / "checkpoints") == [1]
     assert all(np.isfinite(row["loss"]) for row in rows(tmp_path))
 
 
-def test_unreadable_data_saves_the_work_so_far(tmp_path, monkeypatch):
+def test_a_loss_that_is_no_number_stops_the_run_at_its_step(tmp_path):
+    config = tiny_config(data__std=(1e-39,), checkpoint__every_steps=0)
+    with pytest.raises(
+        TrainingDiverged, match=r"at step 1: .*loss nan.* no checkpoint"
+    ):
+        train_and_evaluate(config, tmp_path)
+    assert rows(tmp_path) == []
+    assert complete_steps(tmp_path / "checkpoints") == []
+
+
+@pytest.mark.parametrize("part", ["train_batches", "eval_batches"])
+def test_unreadable_data_saves_the_work_so_far(tmp_path, monkeypatch, part):
     assemble = loop.assemble
+
+    def unreadable(batches, after):
+        for number, batch in enumerate(batches):
+            if number == after:
+                raise OSError("photo.jpg is unreadable")
+            yield batch
 
     def broken(config, faults):
         parts = assemble(config, faults=faults)
-        whole = parts.inputs.train_batches
-
-        def train_batches(step):
-            for number, batch in enumerate(whole(step)):
-                if number == 3:
-                    raise ValueError("photo.jpg is unreadable")
-                yield batch
-
-        object.__setattr__(parts.inputs, "train_batches", train_batches)
-        return parts
+        whole = getattr(parts.inputs, part)
+        after = 3 if part == "train_batches" else 0
+        replaced = dataclasses.replace(
+            parts.inputs, **{part: lambda *step: unreadable(whole(*step), after)}
+        )
+        return dataclasses.replace(parts, inputs=replaced)
 
     monkeypatch.setattr(loop, "assemble", broken)
-    with pytest.raises(ValueError, match=r"photo\.jpg is unreadable"):
-        train_and_evaluate(tiny_config(checkpoint__every_steps=0), tmp_path)
+    config = tiny_config(checkpoint__every_steps=0, evals__every_steps=3)
+    with pytest.raises(OSError, match=r"photo\.jpg is unreadable"):
+        train_and_evaluate(config, tmp_path)
     assert complete_steps(tmp_path / "checkpoints") == [3]
+
+
+def test_weights_that_are_not_finite_are_never_saved(tmp_path, monkeypatch):
+    monkeypatch.setattr(loop, "_norm", lambda params: np.float32("inf"))
+    with pytest.raises(TrainingDiverged, match="at step 2: its update left weights"):
+        train_and_evaluate(tiny_config(), tmp_path)
+    assert complete_steps(tmp_path / "checkpoints") == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"augment__label_smoothing": 0.1},
+        {"augment__mixup": 0.5},
+        {"augment__cutmix": 1.0},
+        {"augment__erasing": 1.0},
+        {"augment__preset": "deit", "augment__crop": "resize"},
+    ],
+)
+def test_every_augmentation_on_the_device_reaches_the_loss(tmp_path, change):
+    settings = {
+        "model__head_init_std": 1.0,
+        "schedule__total_steps": 1,
+        "augment__crop": "resize",
+        "augment__flip": 0.0,
+    }
+    losses = []
+    for number, values in enumerate((settings, settings | change)):
+        folder = tmp_path / str(number)
+        train_and_evaluate(tiny_config(**values), folder)
+        losses.append(rows(folder)[0]["loss"])
+    assert losses[0] != losses[1]
+
+
+@pytest.mark.slow
+def test_weights_split_over_fsdp_and_tensor_train_as_one(tmp_path):
+    for name, mesh in (("plain", {}), ("split", {"fsdp": 2, "tensor": 2})):
+        changes = {f"mesh__{axis}": size for axis, size in mesh.items()}
+        train_and_evaluate(tiny_config(**changes), tmp_path / name)
+    plain, split = (
+        [row["loss"] for row in rows(tmp_path / name) if "loss" in row]
+        for name in ("plain", "split")
+    )
+    np.testing.assert_allclose(split, plain, atol=1e-5)
 
 
 def test_ctrl_c_saves_at_the_next_step(tmp_path, monkeypatch, capsys):
@@ -179,14 +277,30 @@ def test_ctrl_c_saves_at_the_next_step(tmp_path, monkeypatch, capsys):
     assert f"interrupted: step {result.step} is saved" in capsys.readouterr().err
 
 
+def test_bfloat16_compute_trains_and_keeps_float32_weights(tmp_path):
+    config = tiny_config(train__compute_dtype="bfloat16", log__tensorboard=True)
+    assert train_and_evaluate(config, tmp_path).finished
+    assert all(np.isfinite(row["loss"]) for row in rows(tmp_path) if "loss" in row)
+    leaves = jax.tree.leaves(vit_jax.load(tmp_path).params)
+    assert {leaf.dtype for leaf in leaves} == {np.dtype("float32")}
+    (events,) = (tmp_path / "tensorboard").iterdir()
+    assert events.stat().st_size > 0
+
+
 def test_steps_make_no_implicit_transfer(tmp_path, monkeypatch):
-    step = loop.Run._step
+    advance = loop.Run._advance
 
-    def guarded(self, number, state, batches):
-        if number == self.start_step:
-            return step(self, number, state, batches)
+    def guarded(self, batches):
+        if self.step == self.start_step:
+            return advance(self, batches)
         with jax.transfer_guard("disallow"):
-            return step(self, number, state, batches)
+            return advance(self, batches)
 
-    monkeypatch.setattr(loop.Run, "_step", guarded)
+    monkeypatch.setattr(loop.Run, "_advance", guarded)
+    assert train_and_evaluate(tiny_config(), tmp_path).finished
+
+
+def test_the_step_is_traced_once(tmp_path, monkeypatch):
+    prepare = chex.assert_max_traces(assemble.mixing.prepare, n=1)
+    monkeypatch.setattr(assemble.mixing, "prepare", prepare)
     assert train_and_evaluate(tiny_config(), tmp_path).finished

@@ -31,6 +31,8 @@ def run(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
             "evaluate takes no --config keys; --data, --split and --batch_size change "
             "what it reads."
         )
+    if arguments.batch_size is not None and arguments.batch_size < 1:
+        raise ValueError(f"--batch_size={arguments.batch_size} must be 1 or more.")
     figures = evaluate_workdir(
         arguments.workdir,
         source=arguments.data,

@@ -22,19 +22,19 @@ def load_config(recipe: str, overrides: dict[str, str]) -> tuple[ConfigDict, lis
 
     Raises:
       FileNotFoundError: there is no such recipe.
-      ValueError: the recipe can't be run, has no `get_config()`, or sets a key that
-        does not exist.
+      ValueError: the recipe fails, has no `get_config()`, or sets a key that does not
+        exist.
     """
-    module = _recipe_module(recipe)
-    if not hasattr(module, "get_config"):
-        raise ValueError(
-            f"--config={recipe} has no get_config(); a recipe defines it and returns a "
-            "changed vit_jax.config.default_config()."
-        )
     try:
+        module = _recipe_module(recipe)
         config = module.get_config()
-    except (AttributeError, KeyError, TypeError) as error:
-        raise ValueError(f"--config={recipe} can't be used: {error}") from error
+    except FileNotFoundError:
+        raise
+    # A recipe is the user's own program and may fail in any way.
+    except Exception as error:
+        raise ValueError(
+            f"--config={recipe} can't be used ({type(error).__name__}): {error}"
+        ) from error
     if not isinstance(config, ConfigDict):
         raise ValueError(
             f"--config={recipe}: get_config() must return a changed "
@@ -60,8 +60,5 @@ def _recipe_module(recipe: str) -> ModuleType:
         )
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except (ImportError, SyntaxError, NameError) as error:
-        raise ValueError(f"--config={recipe} can't be run: {error}") from error
+    spec.loader.exec_module(module)
     return module

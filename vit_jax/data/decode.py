@@ -70,9 +70,8 @@ class Picture(Protocol):
     def draft(self, shrink: int) -> np.ndarray:
         """uint8 [ceil(Y / shrink), ceil(X / shrink), K] in the quickest way.
 
-        Each pixel is the mean over `shrink` rows and columns. Colours, not brightness,
-        may be interpolated coarsely. K is 1, or 4 for RGB and a byte without meaning,
-        so that a pixel is one word.
+        Each pixel is about the mean over `shrink` rows and columns. K is 1, or 4 for
+        RGB and a byte without meaning, so that a pixel is one word.
 
         Args:
           shrink: a power of two.
@@ -128,7 +127,7 @@ class _ArrayPicture:
         return self._pixels
 
     def draft(self, shrink: int) -> np.ndarray:
-        return _drafted(_as_image(self._pixels), shrink)
+        return _drafted(as_image(self._pixels), shrink)
 
 
 class _JpegPicture:
@@ -161,7 +160,6 @@ class _JpegPicture:
             stored = simplejpeg.decode_jpeg(
                 self._data,
                 "RGBX" if self._channels == 3 else "GRAY",
-                fastupsample=True,
                 min_height=rows,
                 min_width=columns,
             )
@@ -170,7 +168,7 @@ class _JpegPicture:
         drafted = _turned(stored, *self._turn)
         if shrink == scaled:
             return drafted
-        return _drafted(_as_image(drafted), shrink // scaled)
+        return _drafted(as_image(drafted), shrink // scaled)
 
 
 class _FilePicture:
@@ -246,7 +244,8 @@ def _drafted(image: pillow.Image, shrink: int) -> np.ndarray:
     return _as_array(image if image.mode == "L" else image.convert("RGBX"))
 
 
-def _as_image(pixels: np.ndarray) -> pillow.Image:
+def as_image(pixels: np.ndarray) -> pillow.Image:
+    """A Pillow image, grey or RGB, of uint8 [Y, X, 1], [Y, X, 3] or [Y, X, 4]."""
     if pixels.shape[-1] == 1:
         return pillow.fromarray(pixels[..., 0])
     return pillow.fromarray(pixels[..., :3])

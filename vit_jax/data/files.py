@@ -1,13 +1,51 @@
-"""Image files below a folder."""
+"""Image files, one by one and below a folder."""
 
 import os
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 from etils import epath
 
 SUFFIXES = frozenset(
     (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 )
+
+
+class FileSource:
+    """Images that are files below one folder.
+
+    Paths are one fixed-width array and not a list, since every worker has a copy.
+
+    Args:
+      root: the folder; local or gs://.
+      paths: the files, relative to `root`.
+      labels: [N], positions in `class_names`.
+    """
+
+    def __init__(
+        self,
+        root: os.PathLike,
+        paths: list[str],
+        labels: list[int],
+        class_names: tuple[str, ...],
+    ):
+        self.class_names = class_names
+        self._root = os.fspath(root)
+        self._paths = np.array([os.fsencode(path) for path in paths])
+        self._labels = np.array(labels, np.int32)
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def __getitem__(self, index: int) -> tuple[bytes, int, str]:
+        name = self.name(index)
+        return epath.Path(name).read_bytes(), int(self._labels[index]), name
+
+    def name(self, index: int) -> str:
+        return os.path.join(self._root, os.fsdecode(self._paths[index].item()))
+
+    def labels(self) -> np.ndarray:
+        return self._labels
 
 
 def find_images(paths: Sequence[str | os.PathLike]) -> list[str]:
@@ -31,7 +69,7 @@ def find_images(paths: Sequence[str | os.PathLike]) -> list[str]:
                 f"{' '.join(sorted(SUFFIXES))}."
             )
         files += below
-    return files
+    return list(dict.fromkeys(files))
 
 
 def images_below(folder: epath.Path) -> list[str]:

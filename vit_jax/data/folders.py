@@ -2,10 +2,9 @@
 
 import os
 
-import numpy as np
 from etils import epath
 
-from vit_jax.data.files import SUFFIXES, images_below, subfolders
+from vit_jax.data.files import SUFFIXES, FileSource, images_below, subfolders
 from vit_jax.data.labels import class_order
 
 # Names that mean the same split.
@@ -15,43 +14,6 @@ _ALIASES = {
     "valid": ("valid", "val", "validation"),
 }
 _SPLIT_NAMES = ("train", "val", "validation", "valid", "test")
-
-
-class FileSource:
-    """Images that are files below one folder.
-
-    Paths are one fixed-width array and not a list, since every worker has a copy.
-
-    Args:
-      root: the folder; local or gs://.
-      paths: the files, relative to `root`.
-      labels: [N], positions in `class_names`.
-    """
-
-    def __init__(
-        self,
-        root: os.PathLike,
-        paths: list[str],
-        labels: list[int],
-        class_names: tuple[str, ...],
-    ):
-        self.class_names = class_names
-        self._root = os.fspath(root)
-        self._paths = np.array([os.fsencode(path) for path in paths])
-        self._labels = np.array(labels, np.int32)
-
-    def __len__(self) -> int:
-        return len(self._paths)
-
-    def __getitem__(self, index: int) -> tuple[bytes, int, str]:
-        name = self.name(index)
-        return epath.Path(name).read_bytes(), int(self._labels[index]), name
-
-    def name(self, index: int) -> str:
-        return os.path.join(self._root, os.fsdecode(self._paths[index].item()))
-
-    def labels(self) -> np.ndarray:
-        return self._labels
 
 
 def open_folder(root: epath.Path, split: str) -> FileSource:

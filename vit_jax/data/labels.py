@@ -6,7 +6,14 @@ from vit_jax.data.randomness import shuffled
 
 
 def class_order(names: set[str]) -> tuple[str, ...]:
-    """Class names in the order of their ids: by UTF-8 bytes, the same on any system."""
+    """Class names in the order of their ids: by UTF-8 bytes, the same on any system.
+
+    Raises:
+      ValueError: a name has a line break, which the list of a run's classes can't hold.
+    """
+    for name in names:
+        if name.splitlines() != [name]:
+            raise ValueError(f"class {name!r} must be one line of text; rename it.")
     return tuple(sorted(names, key=lambda name: name.encode()))
 
 

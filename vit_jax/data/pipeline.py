@@ -1,20 +1,19 @@
 """From a source to batches, at any step, with or without worker processes."""
 
+import contextlib
 import functools
 import math
 import os
-import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import grain
 import numpy as np
-from absl import flags
 
 from vit_jax.data.decode import Picture, UnreadableImage, open_picture
 from vit_jax.data.randomness import shuffled, uniform
 from vit_jax.data.sources import Source
+from vit_jax.data.workers import mark_flags_as_parsed, start_worker
 
 Batch = dict[str, np.ndarray]
 Transform = Callable[[Picture, list[float]], np.ndarray]
@@ -24,7 +23,8 @@ Transform = Callable[[Picture, list[float]], np.ndarray]
 _CHUNK_BYTES = 8 * 2**20
 _CHUNKS_AHEAD = 4
 _MOST_THREADS = 8
-_PARENT_WATCH_SECONDS = 1.0
+# More steps than any run has.
+_LAST_STEP = 2**40
 # Shared memory would save a copy, but containers have 64 MB of it, and Grain leaves
 # blocks to be cleaned up after the program ends.
 _THROUGH_PIPES = grain.experimental.DatasetOptions(min_shm_size=2**62)
@@ -41,7 +41,7 @@ def train_batches(
     process_index: int = 0,
     process_count: int = 1,
     workers: int = 0,
-    skip_bad: bool = False,
+    on_bad: Callable[[str], None] | None = None,
 ) -> Iterator[Batch]:
     """This process's part of the batches start_step, start_step + 1, …, without end.
 
@@ -58,8 +58,8 @@ def train_batches(
         `process_index` of `process_count` equal ones.
       channels: 1 or 3.
       workers: processes that decode; 0 decodes in threads of this one.
-      skip_bad: whether an unreadable image keeps its place with weight 0 rather than
-        end the run.
+      on_bad: called with the name of each unreadable image, which keeps its place in
+        the batch, black and with weight 0; None ends the run instead.
 
     Yields:
       "image" uint8 [b, Y, X, channels], "label" int32 [b], "weight" float32 [b],
@@ -74,10 +74,10 @@ def train_batches(
         channels=channels,
         seed=seed,
         shuffle=True,
-        skip_bad=skip_bad,
+        skip_bad=on_bad is not None,
         parts=_Parts.of(batch_size, channels, transform, process_index, process_count),
     )
-    return _batches(maker, range(start_step, 2**40), workers)
+    return _batches(maker, range(start_step, _LAST_STEP), workers, on_bad)
 
 
 def eval_batches(
@@ -89,7 +89,7 @@ def eval_batches(
     process_index: int = 0,
     process_count: int = 1,
     workers: int = 0,
-    skip_bad: bool = False,
+    on_bad: Callable[[str], None] | None = None,
 ) -> Iterator[Batch]:
     """This process's part of batches that hold every example once, in source order.
 
@@ -103,10 +103,10 @@ def eval_batches(
         channels=channels,
         seed=0,
         shuffle=False,
-        skip_bad=skip_bad,
+        skip_bad=on_bad is not None,
         parts=_Parts.of(batch_size, channels, transform, process_index, process_count),
     )
-    return _batches(maker, range(math.ceil(len(source) / batch_size)), workers)
+    return _batches(maker, range(math.ceil(len(source) / batch_size)), workers, on_bad)
 
 
 class _Parts:
@@ -158,7 +158,7 @@ class _ChunkMaker:
         parts: _Parts,
     ):
         self.parts = parts
-        self._source = source
+        self.source = source
         self._transform = transform
         self._channels = channels
         self._seed = seed
@@ -169,15 +169,15 @@ class _ChunkMaker:
         """Chunk `number` of this process."""
         positions = self.parts.positions(number)
         size = len(positions)
-        examples = self._examples(positions)
+        examples = self.examples(positions)
         draws = uniform(self._seed, positions, self._transform.num_draws).tolist()
         shape = (size, *self._transform.image_size, self._channels)
         images, labels = np.zeros(shape, np.uint8), np.zeros(size, np.int32)
         weights = np.zeros(size, np.float32)
         for slot, example in enumerate(examples.tolist()):
-            if example >= len(self._source):
+            if example >= len(self.source):
                 continue
-            image, labels[slot], name = self._source[example]
+            image, labels[slot], name = self.source[example]
             try:
                 picture = open_picture(image, self._channels)
                 images[slot] = self._transform(picture, draws[slot])
@@ -188,13 +188,19 @@ class _ChunkMaker:
             weights[slot] = 1
         return {"image": images, "label": labels, "weight": weights, "index": positions}
 
-    def _examples(self, positions: np.ndarray) -> np.ndarray:
+    def examples(self, positions: np.ndarray) -> np.ndarray:
+        """Which example of the source stands at each position."""
         if not self._shuffle:
             return positions
-        return shuffled(self._seed, positions, len(self._source))
+        return shuffled(self._seed, positions, len(self.source))
 
 
-def _batches(maker: _ChunkMaker, steps: range, workers: int) -> Iterator[Batch]:
+def _batches(
+    maker: _ChunkMaker,
+    steps: range,
+    workers: int,
+    on_bad: Callable[[str], None] | None,
+) -> Iterator[Batch]:
     chunks_per_batch = maker.parts.chunks
     numbers = grain.MapDataset.range(
         steps.start * chunks_per_batch, steps.stop * chunks_per_batch
@@ -207,15 +213,16 @@ def _batches(maker: _ChunkMaker, steps: range, workers: int) -> Iterator[Batch]:
         )
     )
     if workers:
-        _mark_flags_as_parsed()
+        mark_flags_as_parsed()
         chunks = grain.experimental.WithOptionsIterDataset(chunks, _THROUGH_PIPES)
         chunks = chunks.mp_prefetch(
             grain.MultiprocessingOptions(
                 num_workers=workers, per_worker_buffer_size=_CHUNKS_AHEAD
             ),
-            worker_init_fn=functools.partial(_end_with_parent, os.getpid()),
+            worker_init_fn=functools.partial(start_worker, os.getpid()),
         )
-    return _assembled(iter(chunks), chunks_per_batch)
+    batches = _assembled(iter(chunks), chunks_per_batch)
+    return batches if on_bad is None else _reported(batches, maker, on_bad)
 
 
 def _assembled(chunks: Any, chunks_per_batch: int) -> Iterator[Batch]:
@@ -233,28 +240,19 @@ def _assembled(chunks: Any, chunks_per_batch: int) -> Iterator[Batch]:
         chunks.close()
 
 
+def _reported(
+    batches: Iterator[Batch], maker: _ChunkMaker, on_bad: Callable[[str], None]
+) -> Iterator[Batch]:
+    """The same batches; names of images without weight go to `on_bad`."""
+    with contextlib.closing(batches):
+        for batch in batches:
+            for example in maker.examples(batch["index"][batch["weight"] == 0]):
+                if example < len(maker.source):
+                    on_bad(maker.source.name(int(example)))
+            yield batch
+
+
 def _joined(parts: list[Batch]) -> Batch:
     if len(parts) == 1:
         return parts[0]
     return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
-
-
-def _mark_flags_as_parsed() -> None:
-    """Lets Grain start workers in a program that doesn't use absl's flags."""
-    if not flags.FLAGS.is_parsed():
-        flags.FLAGS.mark_as_parsed()
-
-
-def _end_with_parent(parent: int, worker: int, workers: int) -> None:
-    """Makes this worker end soon after its parent, even one that was killed.
-
-    A thread looks at the parent's id, since a death signal would come with the end of
-    the thread that started the worker rather than of the process.
-    """
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(_PARENT_WATCH_SECONDS)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()

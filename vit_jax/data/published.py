@@ -49,7 +49,25 @@ def open_tfds(name: str, split: str) -> TfdsSource:
             f"tfds:{name} has the features {', '.join(features)}; it must "
             "have image and label."
         )
-    records = builder.as_data_source(
-        split=split, decoders={"image": tfds.decode.SkipDecoding()}
-    )
+    if not builder.is_prepared():
+        raise ValueError(_how_to_prepare(name, str(builder.data_dir)))
+    try:
+        records = builder.as_data_source(
+            split=split, decoders={"image": tfds.decode.SkipDecoding()}
+        )
+    except (KeyError, ValueError) as error:
+        raise ValueError(
+            f"tfds:{name} has no split {split}; it has "
+            f"{', '.join(builder.info.splits)}, and parts such as train[:98%]."
+        ) from error
     return TfdsSource(records, tuple(features["label"].names), f"tfds:{name} {split}")
+
+
+def _how_to_prepare(name: str, folder: str) -> str:
+    call = f"tfds.builder('{name}', file_format='array_record').download_and_prepare()"
+    return (
+        f"tfds:{name} is not prepared as ArrayRecord in {folder}; run `python -c "
+        f'"import tensorflow_datasets as tfds; {call}"`. That needs TensorFlow where '
+        "the set's images come as arrays and not as files; `vit_jax data prepare` "
+        "makes ImageNet, CIFAR, Pets and Flowers without."
+    )

@@ -16,7 +16,7 @@ _HALF = np.uint64(32)
 _AUGMENT, _SHUFFLE = 0, 1
 _FEISTEL_ROUNDS = 8
 # On a smaller square than this a Feistel network reaches too few permutations.
-_SMALLEST_SIDE = 16
+_SMALLEST_SIDE = 4
 
 
 def philox(counters: np.ndarray, key: tuple[int, int]) -> np.ndarray:

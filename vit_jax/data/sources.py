@@ -9,8 +9,11 @@ from etils import epath
 
 from vit_jax.data.bundled import open_digits
 from vit_jax.data.folders import open_folder
+from vit_jax.data.idx import has_idx, open_idx
 from vit_jax.data.labels import balanced_order
+from vit_jax.data.manifest import SUFFIXES, WHOLE, find_manifest, open_manifest
 from vit_jax.data.published import open_tfds
+from vit_jax.data.records import INDEX, open_records
 
 Image = bytes | np.ndarray
 
@@ -65,8 +68,9 @@ def open_source(
     """The examples of `split` at `address`.
 
     Args:
-      address: `digits`, `tfds:NAME`, or the path of a folder of class folders; local or
-        gs://.
+      address: `digits`, `tfds:NAME`, or a path, local or gs://: of a folder of class
+        folders, a CSV or JSON-lines manifest or a folder with one for each split, a
+        folder that `vit_jax data prepare` made, or one with IDX files.
       split: a name, or a part of one: `train[:98%]`, `train[500:]`. A part is cut from
         an order of the split in which every stretch holds the classes in proportion,
         the same for each run (TFDS: from the order that it was prepared in).
@@ -129,7 +133,24 @@ def _open_whole(address: str, split: str) -> Source:
             f"{address} is neither a file, a folder, digits nor tfds:NAME; "
             "check the path."
         )
+    if not path.is_dir():
+        return _open_file(path, split)
+    if (path / INDEX).exists():
+        return open_records(path, split)
+    if manifest := find_manifest(path, split):
+        return open_manifest(manifest, WHOLE)
+    if has_idx(path):
+        return open_idx(path, split)
     return open_folder(path, split)
+
+
+def _open_file(path: epath.Path, split: str) -> Source:
+    if path.suffix not in SUFFIXES:
+        raise ValueError(
+            f"{path} is a file and no manifest; name a folder, or a list of images "
+            f"whose name ends in {' or '.join(SUFFIXES)}."
+        )
+    return open_manifest(path, split)
 
 
 def _parse_split(split: str) -> tuple[str, str, str]:

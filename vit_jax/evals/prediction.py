@@ -10,7 +10,7 @@ from etils import epath
 from vit_jax.data.decode import UnreadableImage
 from vit_jax.data.preprocess import preprocess
 
-# Images of one call of the model; the last call is filled up to the same shape.
+# Most images of one call of the model; the last call is filled up to the same shape.
 _BATCH = 32
 
 
@@ -35,23 +35,25 @@ def predict_files(
     A prediction is {"file", "classes": [{"class", "probability"}, …]}, the likeliest
     first; probabilities are the softmax over all classes.
     """
-    images, unreadable = {}, {}
-    for file in files:
-        try:
-            images[file] = preprocess(epath.Path(file).read_bytes(), preprocessing)
-        except (UnreadableImage, OSError) as error:
-            unreadable[file] = str(error)
-    readable = list(images)
+    size = min(_BATCH, max(len(files), 1))
     probabilities_of = jax.jit(lambda params, x: jax.nn.softmax(logits_of(params, x)))
-    predictions = []
-    for start in range(0, len(readable), _BATCH):
-        part = readable[start : start + _BATCH]
-        batch = np.stack([images[file] for file in part])
-        filled = np.pad(batch, [(0, _BATCH - len(part))] + [(0, 0)] * 3)
-        rows = np.asarray(probabilities_of(params, filled))[: len(part)]
+    predictions, unreadable = [], {}
+    for start in range(0, len(files), size):
+        images = {}
+        for file in files[start : start + size]:
+            try:
+                data = epath.Path(file).read_bytes()
+                images[file] = preprocess(data, preprocessing)
+            except (UnreadableImage, OSError) as error:
+                unreadable[file] = str(error)
+        if not images:
+            continue
+        batch = np.stack(list(images.values()))
+        filled = np.pad(batch, [(0, size - len(batch))] + [(0, 0)] * 3)
+        rows = np.asarray(probabilities_of(params, filled))[: len(batch)]
         predictions += [
             {"file": file, "classes": _top(row, class_names, top)}
-            for file, row in zip(part, rows, strict=True)
+            for file, row in zip(images, rows, strict=True)
         ]
     return predictions, unreadable
 

@@ -64,6 +64,7 @@ class PatchEmbed(nn.Module):
 
     patch_size: int
     width: int
+    use_bias: bool = True
     dtype: jnp.dtype = jnp.float32
 
     def grid_shape(self, image_shape: tuple[int, int]) -> tuple[int, int]:
@@ -75,6 +76,61 @@ class PatchEmbed(nn.Module):
         self.grid_shape(images_BYXC.shape[1:3])
         sides = (self.patch_size, self.patch_size)
         project = nn.Conv(
-            self.width, sides, sides, "VALID", dtype=self.dtype, name="projection"
+            self.width,
+            sides,
+            sides,
+            "VALID",
+            use_bias=self.use_bias,
+            dtype=self.dtype,
+            name="projection",
         )
         return project(images_BYXC)
+
+
+class ConvStem(nn.Module):
+    """Images [B, Y, X, C] -> tokens [B, rows, columns, D] by small convolutions.
+
+    As many 3 x 3 convolutions of stride 2 as halve an image to its patches (four for
+    16), their widths doubling up to D, each with a norm over channels and relu; then a
+    1 x 1 convolution. Layer norm stands for the article's batch norm, which would mix
+    the examples of a batch.
+
+    Raises:
+      ValueError: a side of the image is no multiple of `patch_size`.
+
+    Source: Xiao et al. 2021, arXiv 2106.14881, section 4.
+    """
+
+    patch_size: int
+    width: int
+    dtype: jnp.dtype = jnp.float32
+
+    def grid_shape(self, image_shape: tuple[int, int]) -> tuple[int, int]:
+        """(rows, columns) of tokens for an image of (rows, columns) pixels."""
+        return grid_shape(image_shape, self.patch_size)
+
+    @nn.compact
+    def __call__(self, images_BYXC: jax.Array) -> jax.Array:
+        self.grid_shape(images_BYXC.shape[1:3])
+        x = images_BYXC
+        for index, channels in enumerate(
+            conv_stem_channels(self.patch_size, self.width)
+        ):
+            conv = nn.Conv(
+                channels,
+                (3, 3),
+                (2, 2),
+                padding=1,
+                use_bias=False,
+                dtype=self.dtype,
+                name=f"conv_{index}",
+            )
+            norm = nn.LayerNorm(1e-6, dtype=jnp.float32, name=f"norm_{index}")
+            x = nn.relu(norm(conv(x)).astype(self.dtype))
+        return nn.Conv(self.width, (1, 1), dtype=self.dtype, name="projection")(x)
+
+
+def conv_stem_channels(patch_size: int, width: int) -> list[int]:
+    """Channels of each stride-2 convolution: doubling, the last is the width."""
+    count = patch_size.bit_length() - 1
+    return [max(1, width >> (count - 1 - index)) for index in range(count)]

@@ -4,27 +4,44 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from vit_jax.layers.attention import (
+    HeadProjection,
+    OutProjection,
+    dot_product_attention,
+)
+
 
 class PrefixTokens(nn.Module):
-    """Learned tokens that precede the patches, [1, prefix, D]: the class token.
+    """Learned tokens that precede the patches, [1, prefix, D].
 
-    It starts at the paper's zeros or, where `truncated`, from a truncated normal of
-    deviation 0.02.
+    The class token, which starts at the paper's zeros or, where `truncated`, from a
+    truncated normal of deviation 0.02; then `num_registers` tokens that no pool reads.
 
-    Source: Dosovitskiy et al. 2021, arXiv 2010.11929, equation 1.
+    Source: Dosovitskiy et al. 2021, arXiv 2010.11929, equation 1; registers, Darcet et
+    al. 2024, arXiv 2309.16588.
     """
 
     width: int
+    class_token: bool = True
+    num_registers: int = 0
     truncated: bool = False
+
+    @property
+    def num_tokens(self) -> int:
+        """How many there are."""
+        return int(self.class_token) + self.num_registers
 
     @nn.compact
     def __call__(self) -> jax.Array:
-        init = (
-            nn.initializers.truncated_normal(stddev=0.02)
-            if self.truncated
-            else nn.initializers.zeros
-        )
-        return self.param("class_token", init, (1, 1, self.width))
+        drawn = nn.initializers.truncated_normal(stddev=0.02)
+        tokens = []
+        if self.class_token:
+            init = drawn if self.truncated else nn.initializers.zeros
+            tokens.append(self.param("class_token", init, (1, 1, self.width)))
+        if self.num_registers:
+            shape = (1, self.num_registers, self.width)
+            tokens.append(self.param("registers", drawn, shape))
+        return jnp.concatenate(tokens, axis=1)
 
 
 class ClassPool(nn.Module):
@@ -39,3 +56,45 @@ class MeanPool(nn.Module):
 
     def __call__(self, x: jax.Array, num_prefix: int) -> jax.Array:
         return jnp.mean(x[:, num_prefix:], axis=1, dtype=jnp.float32)
+
+
+class AllTokens(nn.Module):
+    """[B, N, D] -> the same: no pooling, every token goes to the head."""
+
+    def __call__(self, x: jax.Array, num_prefix: int) -> jax.Array:
+        return x
+
+
+class AttentionPool(nn.Module):
+    """[B, N, D] -> [B, D]: one learned query reads all tokens; then a residual MLP.
+
+    Source: Zhai et al. 2022, arXiv 2106.04560, appendix ("MAP head"), after Lee et al.
+    2019, arXiv 1810.00825.
+    """
+
+    num_heads: int
+    norm: nn.Module
+    mlp: nn.Module
+    dtype: jnp.dtype = jnp.float32
+
+    @nn.compact
+    def __call__(self, x: jax.Array, num_prefix: int) -> jax.Array:
+        batch, _, width = x.shape
+        xavier = nn.initializers.xavier_uniform()
+        probe = self.param("probe", xavier, (1, 1, width)).astype(self.dtype)
+        x = x.astype(self.dtype)
+        query_1NHK = self._project(probe, "query")
+        query_BNHK = jnp.broadcast_to(query_1NHK, (batch, *query_1NHK.shape[1:]))
+        x_BNHK = dot_product_attention(
+            query_BNHK, self._project(x, "key"), self._project(x, "value")
+        )
+        x = OutProjection(width, dtype=self.dtype, name="out")(x_BNHK)
+        y = self.mlp(self.norm(x).astype(self.dtype), dropout_key=None)
+        return (x + y)[:, 0]
+
+    def _project(self, x: jax.Array, name: str) -> jax.Array:
+        head_dim = x.shape[-1] // self.num_heads
+        projection = HeadProjection(self.num_heads, head_dim, name=name)
+        kernel_DHK, bias_HK = projection(x.shape[-1])
+        x_BNHK = jnp.einsum("BND,DHK->BNHK", x, kernel_DHK.astype(self.dtype))
+        return x_BNHK + bias_HK.astype(self.dtype)[None, None]

@@ -1,6 +1,5 @@
 """From a name and flat keywords to a model built of parts."""
 
-import dataclasses
 from typing import Any
 
 import flax.linen as nn
@@ -8,28 +7,38 @@ import jax.numpy as jnp
 
 from vit_jax.layers.attention import Attention
 from vit_jax.layers.head import Head, PreLogits
-from vit_jax.layers.mlp import MlpBlock
-from vit_jax.layers.patches import PatchEmbed
-from vit_jax.layers.pooling import ClassPool, MeanPool, PrefixTokens
-from vit_jax.layers.position import LearnedPosition
-from vit_jax.models.encoder import Encoder, EncoderBlock, Template
-from vit_jax.models.variants import Spec, resolve
+from vit_jax.layers.mlp import MlpBlock, SwiGLU
+from vit_jax.layers.patches import ConvStem, PatchEmbed
+from vit_jax.layers.pooling import (
+    AllTokens,
+    AttentionPool,
+    ClassPool,
+    MeanPool,
+    PrefixTokens,
+)
+from vit_jax.layers.position import (
+    LearnedPosition,
+    LearnedPosition2D,
+    RelativeBias,
+    SinCosPosition,
+)
+from vit_jax.layers.regularize import LayerScale
+from vit_jax.models.checks import check, check_run
+from vit_jax.models.encoder import REMAT_POLICIES, Encoder, EncoderBlock, Template
+from vit_jax.models.preprocessing import Preprocessing
+from vit_jax.models.resnet import ResNet, ResNetStem
+from vit_jax.models.variants import ResNetSpec, Spec, VitSpec, resolve
 from vit_jax.models.vit import VisionTransformer
-
-_CHOICES = {
-    "position": ("learned_1d", "none"),
-    "token_init": ("paper", "truncated"),
-    "gelu": ("tanh", "exact"),
-    "pool": ("cls", "gap"),
-}
-_RATES = ("dropout", "attention_dropout", "stochastic_depth")
-_AT_LEAST_ONE = ("width", "depth", "num_heads", "mlp_dim", "patch_size")
-_AT_LEAST_ZERO = ("representation_size", "num_classes", "head_init_std")
 
 
 def create_model(
-    name: str, *, dtype: jnp.dtype = jnp.float32, **overrides: Any
-) -> VisionTransformer:
+    name: str,
+    *,
+    dtype: jnp.dtype = jnp.float32,
+    scan: bool = False,
+    remat: str = "none",
+    **overrides: Any,
+) -> nn.Module:
     """The model called `name`, with any field of its row in the table overridden.
 
         model = create_model("B/16", num_classes=10, pool="gap")
@@ -39,78 +48,163 @@ def create_model(
     Args:
       name: one that `list_models` gives.
       dtype: of activations; parameters, norms, softmax and head are float32.
-      **overrides: fields of `vit_jax.models.variants.Spec`; None: the variant's own.
+      scan: loops over the layers instead of unrolling them; the results, parameters and
+        checkpoints stay.
+      remat: what the backward pass keeps of each block: "none" recomputes nothing,
+        "dots" all but dense layers, "full" everything. The results stay.
+      **overrides: fields of the variant's spec (`vit_jax.models.variants`); None: the
+        variant's own.
 
     Raises:
       ValueError: name, keyword or value doesn't exist or can't work.
     """
     spec = resolve(name, overrides)
     check(spec)
-    return build(spec, dtype)
+    if remat not in REMAT_POLICIES:
+        names = ", ".join(map(repr, REMAT_POLICIES))
+        raise ValueError(f"remat={remat!r} must be one of {names}.")
+    if isinstance(spec, ResNetSpec):
+        return _resnet(spec, dtype)
+    check_run(spec, scan)
+    return _vision_transformer(spec, dtype, scan, remat)
 
 
-def check(spec: Spec) -> None:
-    """Nothing, where the model can be built.
-
-    Raises:
-      ValueError: lists every field that can't work, with what must hold.
-    """
-    fields = dataclasses.asdict(spec)
-    faults = [
-        f"{name}={fields[name]!r} must be one of {', '.join(map(repr, choices))}."
-        for name, choices in _CHOICES.items()
-        if fields[name] not in choices
-    ]
-    for name in _AT_LEAST_ONE:
-        if fields[name] < 1:
-            faults.append(f"{name}={fields[name]} must be at least 1.")
-    for name in _AT_LEAST_ZERO:
-        if fields[name] < 0:
-            faults.append(f"{name}={fields[name]} must be at least 0.")
-    for name in _RATES:
-        if not 0 <= fields[name] < 1:
-            faults.append(f"{name}={fields[name]} must be from 0 to less than 1.")
-    if spec.num_heads >= 1 and spec.width % spec.num_heads:
-        faults.append(
-            f"width={spec.width} must be a multiple of num_heads={spec.num_heads}."
-        )
-    if faults:
-        raise ValueError("\n".join(faults))
-
-
-def build(spec: Spec, dtype: jnp.dtype) -> VisionTransformer:
-    """The model that a checked spec describes."""
-    truncated = spec.token_init == "truncated"
-    num_prefix = int(spec.pool == "cls")
-    return VisionTransformer(
-        stem=PatchEmbed(spec.patch_size, spec.width, dtype),
-        prefix=PrefixTokens(spec.width, truncated) if num_prefix else None,
-        position=LearnedPosition(spec.width, num_prefix, truncated)
-        if spec.position == "learned_1d"
-        else None,
-        encoder=_encoder(spec, dtype),
-        pool=ClassPool() if spec.pool == "cls" else MeanPool(),
-        pre_logits=PreLogits(spec.representation_size)
-        if spec.representation_size
-        else None,
-        head=Head(spec.num_classes, spec.head_init_std, spec.head_bias_init)
-        if spec.num_classes
-        else None,
-        dropout=spec.dropout,
+def _resnet(spec: ResNetSpec, dtype: jnp.dtype) -> ResNet:
+    return ResNet(
+        units=spec.stem_units,
+        width_factor=spec.width_factor,
+        head=_head(spec),
+        conv_epsilon=spec.conv_epsilon,
+        norm_epsilon=spec.group_norm_epsilon,
+        dtype=dtype,
+        preprocessing=_preprocessing(spec),
     )
 
 
-def _encoder(spec: Spec, dtype: jnp.dtype) -> Encoder:
-    def norm() -> nn.Module:
-        return nn.LayerNorm(spec.norm_epsilon, dtype=jnp.float32)
-
-    block = EncoderBlock(
-        attention_norm=norm(),
-        attention=Attention(
-            spec.num_heads, spec.dropout, spec.attention_dropout, dtype
+def _vision_transformer(
+    spec: VitSpec, dtype: jnp.dtype, scan: bool, remat: str
+) -> VisionTransformer:
+    pre_logits = spec.representation_size
+    truncated = spec.token_init == "truncated"
+    return VisionTransformer(
+        stem=_stem(spec, dtype),
+        prefix=PrefixTokens(
+            spec.width, spec.has_class_token, spec.num_registers, truncated
+        )
+        if spec.num_prefix
+        else None,
+        position=_position(spec),
+        encoder=Encoder(
+            blocks=_blocks(spec, dtype),
+            depth=spec.depth,
+            norm=_norm(spec) if spec.final_norm == "tokens" else None,
+            first_norm=_norm(spec) if spec.first_norm else None,
+            stochastic_depth=spec.stochastic_depth,
+            scan=scan,
+            remat=remat,
         ),
-        mlp_norm=norm(),
-        mlp=MlpBlock(spec.mlp_dim, spec.gelu, spec.dropout, dtype),
+        pool=_pool(spec, dtype),
+        head_norm=_norm(spec) if spec.final_norm == "pooled" else None,
+        pre_logits=PreLogits(pre_logits) if pre_logits else None,
+        head=_head(spec),
+        dropout=spec.dropout,
+        patch_dropout=spec.patch_dropout,
+        preprocessing=_preprocessing(spec),
+    )
+
+
+def _stem(spec: VitSpec, dtype: jnp.dtype) -> nn.Module:
+    if spec.stem == "conv":
+        return ConvStem(spec.patch_size, spec.width, dtype)
+    if spec.stem == "resnet":
+        return ResNetStem(
+            spec.stem_units,
+            spec.patch_size,
+            spec.width,
+            spec.stem_projection,
+            spec.conv_epsilon,
+            spec.group_norm_epsilon,
+            dtype,
+        )
+    return PatchEmbed(spec.patch_size, spec.width, spec.stem_bias, dtype)
+
+
+def _position(spec: VitSpec) -> nn.Module | None:
+    """What is added to the tokens; relative and rope act inside attention."""
+    slots = spec.num_prefix if spec.prefix_positions else 0
+    truncated = spec.token_init == "truncated"
+    match spec.position:
+        case "learned_1d":
+            return LearnedPosition(spec.width, slots, truncated)
+        case "learned_2d":
+            return LearnedPosition2D(spec.width, slots, truncated)
+        case "sincos_2d":
+            return SinCosPosition(spec.width, "moco")
+        case "sincos_2d_mae":
+            return SinCosPosition(spec.width, "mae")
+    return None
+
+
+def _blocks(spec: VitSpec, dtype: jnp.dtype) -> tuple[Template, ...]:
+    """One turn of layers: all equal, or windowed ones and then a global one."""
+    if not spec.window_size:
+        return (Template(_block(spec, dtype, 0)),)
+    windowed = Template(_block(spec, dtype, spec.window_size))
+    if not spec.global_every:
+        return (windowed,)
+    return (windowed,) * (spec.global_every - 1) + (Template(_block(spec, dtype, 0)),)
+
+
+def _block(spec: VitSpec, dtype: jnp.dtype, window_size: int) -> EncoderBlock:
+    relative = spec.position == "relative"
+    scale = spec.layer_scale
+    return EncoderBlock(
+        attention_norm=_norm(spec),
+        attention=Attention(
+            num_heads=spec.num_heads,
+            dropout=spec.dropout,
+            attention_dropout=spec.attention_dropout,
+            qkv_bias=spec.qkv_bias,
+            out_bias=spec.out_bias,
+            query_norm=_norm(spec) if spec.qk_norm else None,
+            key_norm=_norm(spec) if spec.qk_norm else None,
+            relative=RelativeBias(spec.num_heads, window_size) if relative else None,
+            rotary=spec.position == "rope",
+            window_size=window_size,
+            dtype=dtype,
+        ),
+        mlp_norm=_norm(spec),
+        mlp=_mlp(spec, dtype, spec.dropout),
+        attention_scale=LayerScale(scale) if scale else None,
+        mlp_scale=LayerScale(scale) if scale else None,
         dtype=dtype,
     )
-    return Encoder(Template(block), spec.depth, norm(), spec.stochastic_depth)
+
+
+def _mlp(spec: VitSpec, dtype: jnp.dtype, dropout: float) -> nn.Module:
+    if spec.mlp == "swiglu":
+        return SwiGLU(spec.mlp_dim, dropout, spec.mlp_bias, dtype)
+    return MlpBlock(spec.mlp_dim, spec.gelu, dropout, spec.mlp_bias, dtype)
+
+
+def _norm(spec: VitSpec) -> nn.Module:
+    if spec.norm == "rms":
+        return nn.RMSNorm(spec.norm_epsilon, dtype=jnp.float32)
+    return nn.LayerNorm(spec.norm_epsilon, dtype=jnp.float32)
+
+
+def _pool(spec: VitSpec, dtype: jnp.dtype) -> nn.Module:
+    if spec.pool == "map":
+        mlp = MlpBlock(spec.mlp_dim, spec.gelu, dtype=dtype)
+        return AttentionPool(spec.num_heads, _norm(spec), mlp, dtype)
+    return {"cls": ClassPool, "gap": MeanPool, "none": AllTokens}[spec.pool]()
+
+
+def _head(spec: Spec) -> Head | None:
+    if not spec.num_classes:
+        return None
+    return Head(spec.num_classes, spec.head_init_std, spec.head_bias_init)
+
+
+def _preprocessing(spec: Spec) -> Preprocessing:
+    return Preprocessing(image_size=(spec.image_size, spec.image_size))

@@ -1,11 +1,27 @@
 """What a model costs, by formula: parameters, and FLOPs of one image forward.
 
-A multiplication and an addition are two FLOPs. Matrix products alone are counted, as
-the field does (norms, activations and softmax are about one percent).
+A multiplication and an addition are two FLOPs. Products and convolutions alone are
+counted, as the field does (norms, activations and softmax are about one percent).
 """
 
-from vit_jax.layers.patches import grid_shape
-from vit_jax.models.variants import Spec
+import math
+from typing import NamedTuple
+
+from vit_jax.layers.patches import conv_stem_channels, grid_shape
+from vit_jax.models.variants import ResNetSpec, Spec, VitSpec
+
+
+class Cost(NamedTuple):
+    """Parameters, and multiply-adds of one image."""
+
+    parameters: int
+    multiply_adds: int
+
+    def __add__(self, other: tuple[int, ...]) -> "Cost":
+        return Cost(self.parameters + other[0], self.multiply_adds + other[1])
+
+
+_NOTHING = Cost(0, 0)
 
 
 def count_parameters(
@@ -19,40 +35,169 @@ def count_parameters(
       channels: of the images.
 
     Raises:
-      ValueError: the image is no multiple of the patch.
+      ValueError: the image doesn't fit the patches.
     """
-    rows, columns = grid_shape(image_shape, spec.patch_size)
-    num_prefix = int(spec.pool == "cls")
-    width = spec.width
-    stem = spec.patch_size**2 * channels * width + width
-    table = (rows * columns + num_prefix) * width if spec.position != "none" else 0
-    norm = 2 * width
-    attention = 4 * (width * width + width)
-    mlp = 2 * width * spec.mlp_dim + spec.mlp_dim + width
-    blocks = spec.depth * (2 * norm + attention + mlp)
-    return stem + num_prefix * width + table + blocks + norm + _head_parameters(spec)
+    return _cost(spec, image_shape, channels).parameters
 
 
 def forward_flops(spec: Spec, image_shape: tuple[int, int], channels: int = 3) -> int:
     """FLOPs of one image's way through the model; a training step takes thrice that.
 
     Raises:
-      ValueError: the image is no multiple of the patch.
+      ValueError: the image doesn't fit the patches.
     """
-    rows, columns = grid_shape(image_shape, spec.patch_size)
-    tokens = rows * columns + int(spec.pool == "cls")
+    return 2 * _cost(spec, image_shape, channels).multiply_adds
+
+
+def _cost(spec: Spec, image_shape: tuple[int, int], channels: int) -> Cost:
+    if isinstance(spec, ResNetSpec):
+        return _resnet(spec, image_shape, channels)
+    stem, grid = _stem(spec, image_shape, channels)
+    tokens = spec.num_prefix + math.prod(grid)
+    cost = stem + _embedding(spec, grid)
+    for layer in range(spec.depth):
+        is_global = spec.global_every and (layer + 1) % spec.global_every == 0
+        window = 0 if is_global else spec.window_size
+        cost += _block(spec, grid, window)
+    norms = spec.first_norm + (spec.final_norm != "none")
+    cost += (norms * _norm(spec, spec.width), 0)
+    if spec.pool == "map":
+        cost += _attention_pool(spec, tokens)
+    positions = tokens if spec.pool == "none" else 1
+    return cost + _head(spec, spec.width, positions)
+
+
+def _dense(inputs: int, outputs: int, times: int, bias: bool = True) -> Cost:
+    return Cost((inputs + bias) * outputs, inputs * outputs * times)
+
+
+def _norm(spec: VitSpec, width: int) -> int:
+    return width if spec.norm == "rms" else 2 * width
+
+
+def _stem(
+    spec: VitSpec, image_shape: tuple[int, int], channels: int
+) -> tuple[Cost, tuple[int, int]]:
+    """The stem's cost, and the grid of tokens that it makes."""
+    if spec.stem == "conv":
+        return _conv_stem(spec, image_shape, channels)
+    cost, features = _NOTHING, image_shape
+    if spec.stem == "resnet":
+        cost, features, channels = _stages(spec, image_shape, channels, 64)
+    grid = grid_shape(features, spec.patch_size)
+    if spec.stem == "resnet" and not spec.stem_projection:
+        return cost, grid
+    inputs = spec.patch_size**2 * channels
+    bias = spec.stem_bias or spec.stem == "resnet"
+    return cost + _dense(inputs, spec.width, math.prod(grid), bias), grid
+
+
+def _conv_stem(
+    spec: VitSpec, image_shape: tuple[int, int], channels: int
+) -> tuple[Cost, tuple[int, int]]:
+    grid, cost = grid_shape(image_shape, spec.patch_size), _NOTHING
+    rows, columns = image_shape
+    for width in conv_stem_channels(spec.patch_size, spec.width):
+        rows, columns = rows // 2, columns // 2
+        cost += _dense(9 * channels, width, rows * columns, bias=False)
+        cost += (2 * width, 0)
+        channels = width
+    return cost + _dense(channels, spec.width, math.prod(grid)), grid
+
+
+def _embedding(spec: VitSpec, grid: tuple[int, int]) -> Cost:
+    """Prefix tokens and what position tables are added to tokens."""
+    slots = spec.num_prefix if spec.prefix_positions else 0
+    rows = {
+        "learned_1d": (slots + math.prod(grid)) * spec.width,
+        "learned_2d": slots * spec.width + sum(grid) * (spec.width // 2),
+    }
+    return Cost(spec.num_prefix * spec.width + rows.get(spec.position, 0), 0)
+
+
+def _block(spec: VitSpec, grid: tuple[int, int], window: int) -> Cost:
+    width, tokens = spec.width, spec.num_prefix + math.prod(grid)
+    cost = Cost(2 * _norm(spec, width), 0)
+    cost += _dense(width, 3 * width, tokens, spec.qkv_bias)
+    cost += _dense(width, width, tokens, spec.out_bias)
+    cost += (0, 2 * width * _seen(spec, grid, window))
+    matrices = 2 if spec.mlp == "plain" else 3
+    for _ in range(matrices - 1):
+        cost += _dense(width, spec.mlp_dim, tokens, spec.mlp_bias)
+    cost += _dense(spec.mlp_dim, width, tokens, spec.mlp_bias)
+    if spec.qk_norm:
+        cost += (2 * _norm(spec, width // spec.num_heads), 0)
+    if spec.layer_scale:
+        cost += (2 * width, 0)
+    if spec.position == "relative":
+        rows, columns = (window, window) if window else grid
+        cost += ((2 * rows - 1) * (2 * columns - 1) * spec.num_heads, 0)
+    return cost
+
+
+def _seen(spec: VitSpec, grid: tuple[int, int], window: int) -> int:
+    """Pairs of query and key that a layer multiplies, padding included."""
+    tokens = spec.num_prefix + math.prod(grid)
+    if not window:
+        return tokens * tokens
+    count = math.prod(-(-side // window) for side in grid)
+    patches = count * window**2 * (spec.num_prefix + window**2)
+    return patches + spec.num_prefix * tokens
+
+
+def _attention_pool(spec: VitSpec, tokens: int) -> Cost:
     width = spec.width
-    stem = rows * columns * spec.patch_size**2 * channels * width
-    projections = tokens * 4 * width * width
-    products = 2 * tokens * tokens * width
-    mlp = tokens * 2 * width * spec.mlp_dim
-    pre_logits = width * spec.representation_size
-    head = (spec.representation_size or width) * spec.num_classes
-    blocks = spec.depth * (projections + products + mlp)
-    return 2 * (stem + blocks + pre_logits + head)
+    cost = Cost(width + _norm(spec, width), 2 * width * tokens)
+    cost += _dense(width, width, 1) + _dense(width, 2 * width, tokens)
+    cost += _dense(width, width, 1)
+    return cost + _dense(width, spec.mlp_dim, 1) + _dense(spec.mlp_dim, width, 1)
 
 
-def _head_parameters(spec: Spec) -> int:
-    size = spec.representation_size
-    pre_logits = (spec.width + 1) * size
-    return pre_logits + ((size or spec.width) + 1) * spec.num_classes
+def _head(spec: Spec, width: int, times: int) -> Cost:
+    cost = _NOTHING
+    if isinstance(spec, VitSpec) and spec.representation_size:
+        cost += _dense(width, spec.representation_size, times)
+        width = spec.representation_size
+    return cost + _dense(width, spec.num_classes, times) if spec.num_classes else cost
+
+
+def _resnet(spec: ResNetSpec, image_shape: tuple[int, int], channels: int) -> Cost:
+    cost, _, width = _stages(spec, image_shape, channels, 64 * spec.width_factor)
+    return cost + (2 * width, 0) + _head(spec, width, 1)
+
+
+def _stages(
+    spec: Spec, image_shape: tuple[int, int], channels: int, mid: int
+) -> tuple[Cost, tuple[int, int], int]:
+    """Root and stages: cost, shape of the feature map, its channels."""
+    preact = isinstance(spec, ResNetSpec)
+    size = _halved(image_shape)
+    cost = _dense(49 * channels, mid, math.prod(size), bias=False)
+    cost += (0 if preact else 2 * mid, 0)
+    size, channels = _halved(size), mid
+    for stage, units in enumerate(spec.stem_units):
+        for index in range(units):
+            strided = stage > 0 and index == 0
+            unit, size = _unit(channels, mid * 2**stage, size, strided, preact)
+            cost, channels = cost + unit, 4 * mid * 2**stage
+    return cost, size, channels
+
+
+def _unit(
+    channels: int, mid: int, size: tuple[int, int], strided: bool, preact: bool
+) -> tuple[Cost, tuple[int, int]]:
+    before, out = math.prod(size), 4 * mid
+    size = _halved(size) if strided else size
+    after = math.prod(size)
+    cost = _dense(channels, mid, before, bias=False)
+    cost += _dense(9 * mid, mid, after, bias=False)
+    cost += _dense(mid, out, after, bias=False)
+    cost += (2 * (channels + 2 * mid) if preact else 2 * (2 * mid + out), 0)
+    if strided or channels != out:
+        cost += _dense(channels, out, after, bias=False)
+        cost += (0 if preact else 2 * out, 0)
+    return cost, size
+
+
+def _halved(size: tuple[int, int]) -> tuple[int, int]:
+    return -(-size[0] // 2), -(-size[1] // 2)

@@ -3,14 +3,17 @@
 import dataclasses
 import difflib
 import fnmatch
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
 
 @dataclasses.dataclass(frozen=True)
-class Spec:
-    """A model in flat words. The defaults are the paper's ViT; sizes have none."""
+class VitSpec:
+    """A Vision Transformer in flat words; the defaults are the paper's.
+
+    `choices` in a field's metadata lists what a word may be.
+    """
 
     # Size of the stack.
     width: int
@@ -18,22 +21,98 @@ class Spec:
     num_heads: int
     mlp_dim: int
     patch_size: int
-    # Embedding.
-    position: str = "learned_1d"  # or "none"
-    token_init: str = "paper"  # zeros and normal; "truncated": both truncated normal
+    # From image to tokens.
+    stem: str = dataclasses.field(
+        default="patch", metadata={"choices": ("patch", "conv", "resnet")}
+    )
+    stem_units: tuple[int, ...] = ()  # bottlenecks of each ResNet stage
+    stem_bias: bool = True
+    stem_projection: bool = True  # False: left out where the channels fit the width
+    conv_epsilon: float = 1e-5
+    group_norm_epsilon: float = 1e-6
+    position: str = dataclasses.field(
+        default="learned_1d",
+        metadata={
+            "choices": (
+                "none",
+                "learned_1d",
+                "learned_2d",
+                "sincos_2d",
+                "sincos_2d_mae",
+                "relative",
+                "rope",
+            )
+        },
+    )
+    class_token: bool | None = None  # None: where the pool needs one
+    num_registers: int = 0
+    prefix_positions: bool = True  # learned positions have rows for prefix tokens
+    token_init: str = dataclasses.field(
+        default="paper", metadata={"choices": ("paper", "truncated")}
+    )
     # Blocks.
-    gelu: str = "tanh"  # or "exact"
+    gelu: str = dataclasses.field(
+        default="tanh", metadata={"choices": ("tanh", "exact", "quick")}
+    )
+    mlp: str = dataclasses.field(
+        default="plain", metadata={"choices": ("plain", "swiglu")}
+    )
+    norm: str = dataclasses.field(
+        default="layer", metadata={"choices": ("layer", "rms")}
+    )
     norm_epsilon: float = 1e-6
+    first_norm: bool = False  # a norm before the blocks (CLIP)
+    final_norm: str = dataclasses.field(
+        default="tokens", metadata={"choices": ("tokens", "pooled", "none")}
+    )
+    qkv_bias: bool = True
+    out_bias: bool = True
+    mlp_bias: bool = True
+    qk_norm: bool = False
+    layer_scale: float = 0.0  # first value; 0: none
+    window_size: int = 0  # side of attention windows in patches; 0: none
+    global_every: int = 0  # with windows, every so many-th layer sees all
+    # Noise.
     dropout: float = 0.0
     attention_dropout: float = 0.0
     stochastic_depth: float = 0.0
+    patch_dropout: float = 0.0
     # Output.
-    pool: str = "cls"  # or "gap"
+    pool: str = dataclasses.field(
+        default="cls", metadata={"choices": ("cls", "gap", "map", "none")}
+    )
     representation_size: int = 0  # 0: no tanh layer
     num_classes: int = 1000  # 0: features
     head_init_std: float = 0.0  # 0: zeros
     head_bias_init: float = 0.0
+    image_size: int = 224  # what it is made for; any other that fits works
 
+    @property
+    def num_prefix(self) -> int:
+        """Tokens before the patches."""
+        return self.has_class_token + self.num_registers
+
+    @property
+    def has_class_token(self) -> bool:
+        """Whether there is a class token: as the pool needs, unless said otherwise."""
+        return self.pool == "cls" if self.class_token is None else self.class_token
+
+
+@dataclasses.dataclass(frozen=True)
+class ResNetSpec:
+    """A BiT ResNet in flat words."""
+
+    stem_units: tuple[int, ...]
+    width_factor: int
+    conv_epsilon: float = 1e-5
+    group_norm_epsilon: float = 1e-5
+    num_classes: int = 1000
+    head_init_std: float = 0.0
+    head_bias_init: float = 0.0
+    image_size: int = 224
+
+
+Spec = VitSpec | ResNetSpec
 
 # Width, depth, MLP width and heads. Sources: Ti and S, Touvron et al. 2021, arXiv
 # 2012.12877, table 1; B, L and H, Dosovitskiy et al. 2021, arXiv 2010.11929, table 1; g
@@ -53,24 +132,45 @@ _PATCH_SIZES = (32, 16, 14, 8)
 _WITH_DROPOUT = {"L/16": 0.1, "H/14": 0.1}
 
 
-def _plain() -> dict[str, Spec]:
-    specs = {}
-    for size, (width, depth, mlp_dim, num_heads) in _SIZES.items():
-        for patch_size in _PATCH_SIZES:
-            name = f"{size}/{patch_size}"
-            specs[name] = Spec(
-                width=width,
-                depth=depth,
-                num_heads=num_heads,
-                mlp_dim=mlp_dim,
-                patch_size=patch_size,
-                dropout=_WITH_DROPOUT.get(name, 0.0),
-            )
-    return specs
+def _vit(size: str, patch_size: int, **fields: Any) -> VitSpec:
+    width, depth, mlp_dim, num_heads = _SIZES[size]
+    return VitSpec(width, depth, num_heads, mlp_dim, patch_size, **fields)
 
+
+def _hybrid(
+    size: str, patch_size: int, units: tuple[int, ...], dropout: float
+) -> VitSpec:
+    return _vit(size, patch_size, stem="resnet", stem_units=units, dropout=dropout)
+
+
+_PLAIN = {
+    f"{size}/{patch}": _vit(
+        size, patch, dropout=_WITH_DROPOUT.get(f"{size}/{patch}", 0.0)
+    )
+    for size in _SIZES
+    for patch in _PATCH_SIZES
+}
+
+# Dosovitskiy et al. 2021, appendix D.2 (R50 at B/16 moves its last stage's units to the
+# third), and Steiner et al. 2021, arXiv 2106.10270, section 3.3; patches are of the
+# feature map. Dropout as in the original's model table.
+_HYBRIDS = {
+    "R+Ti/16": _hybrid("Ti", 8, (), 0.0),
+    "R26+S/32": _hybrid("S", 1, (2, 2, 2, 2), 0.0),
+    "R26+B/32": _hybrid("B", 1, (2, 2, 2, 2), 0.0),
+    "R50+B/16": _hybrid("B", 1, (3, 4, 9), 0.1),
+    "R50+L/32": _hybrid("L", 1, (3, 4, 6, 3), 0.1),
+}
+
+# Kolesnikov et al. 2020, arXiv 1912.11370, section 3.
+_RESNETS = {
+    "R50x1": ResNetSpec((3, 4, 6, 3), 1),
+    "R101x1": ResNetSpec((3, 4, 23, 3), 1),
+    "R152x2": ResNetSpec((3, 8, 36, 3), 2),
+}
 
 # The tiny ViT of the articles: 142,026 parameters, 5,000 CIFAR-10 images of 32 x 32.
-_CIFAR10_TINY = Spec(
+_CIFAR10_TINY = VitSpec(
     width=64,
     depth=4,
     num_heads=4,
@@ -82,10 +182,11 @@ _CIFAR10_TINY = Spec(
     dropout=0.1,
     attention_dropout=0.1,
     num_classes=10,
+    image_size=32,
 )
 
 VARIANTS: Mapping[str, Spec] = MappingProxyType(
-    {**_plain(), "cifar10_tiny": _CIFAR10_TINY}
+    {**_PLAIN, **_HYBRIDS, **_RESNETS, "cifar10_tiny": _CIFAR10_TINY}
 )
 
 
@@ -102,18 +203,18 @@ def resolve(name: str, overrides: Mapping[str, Any]) -> Spec:
     """
     if name not in VARIANTS:
         raise ValueError(f"model {name!r} does not exist{_near(name, VARIANTS)}")
-    fields = [field.name for field in dataclasses.fields(Spec)]
+    fields = [field.name for field in dataclasses.fields(VARIANTS[name])]
     for override in overrides:
         if override not in fields:
             raise ValueError(
-                f"model keyword {override!r} does not exist{_near(override, fields)}"
+                f"model {name!r} has no keyword {override!r}{_near(override, fields)}"
             )
     given = {key: value for key, value in overrides.items() if value is not None}
     return dataclasses.replace(VARIANTS[name], **given)
 
 
-def _near(word: str, words: Any) -> str:
+def _near(word: str, words: Iterable[str]) -> str:
     lowered = {other.lower(): other for other in words}
     found = difflib.get_close_matches(word.lower(), list(lowered), 1, cutoff=0.4)
     hint = f"; did you mean {lowered[found[0]]!r}?" if found else "."
-    return f"{hint} There are: {', '.join(words)}."
+    return f"{hint} There are: {', '.join(lowered.values())}."

@@ -21,10 +21,11 @@ from vit_jax import trees
 from vit_jax.models.variants import resolve
 from vit_jax.train import mesh as meshes
 from vit_jax.train import mixing, schedules
-from vit_jax.train.inputs import Inputs, open_inputs
+from vit_jax.train.inputs import Inputs, mixing_values, open_inputs
 from vit_jax.train.optimizer import make_optimizer
+from vit_jax.train.state import state_shardings
 from vit_jax.train.step import make_train_step
-from vit_jax.weights import build_model, make_logits
+from vit_jax.weights import abstract_params, build_model, make_logits
 
 T = TypeVar("T")
 
@@ -57,37 +58,41 @@ def assemble(config: ConfigDict, *, faults: Sequence[str] = ()) -> Parts:
       ValueError: one message with all faults, a line each.
     """
     config = copy.deepcopy(config)
-    found = _Faults([*faults, *configuration.check(config)])
+    wrong = configuration.check(config)
+    found = _Faults(wrong)
     mesh = found.attempt(lambda: meshes.make_mesh(**config.mesh), "mesh.")
-    if mesh is not None:
-        found.extend(_batch_faults(config, mesh))
     inputs = found.attempt(lambda: open_inputs(config), "data.", "augment.", "model.")
     if inputs is not None:
         found.extend(_settle_classes(config, inputs))
-    model = found.attempt(lambda: _model(config), "model.")
-    total_steps = found.attempt(
-        lambda: _total_steps(config, inputs), "schedule.", "data."
-    )
-    schedule = found.attempt(
-        lambda: _schedule(config, total_steps), "schedule.", "data."
-    )
-    if found:
-        raise ValueError("\n".join(dict.fromkeys(found)))
+    model = found.attempt(lambda: _model(config), "model.", "train.compute_dtype")
+    total_steps = found.attempt(lambda: _total_steps(config, inputs), "schedule.total")
+    schedule = found.attempt(lambda: _schedule(config, total_steps), "schedule.")
+    if mesh is not None:
+        found.extend(_batch_faults(config, mesh))
+    if faults or wrong or found:
+        raise ValueError("\n".join(dict.fromkeys([*faults, *wrong, *found])))
     return _parts(config, mesh, inputs, model, total_steps, schedule)
 
 
 class _Faults(list):
-    """Sentences about what is wrong, collected while going on as far as possible."""
+    """Sentences about what is wrong, collected while going on as far as possible.
 
-    def attempt(self, make: Callable[[], T], *groups: str) -> T | None:
-        """`make()`, or None where it fails or its keys are known to be wrong.
+    Args:
+      wrong: faults of single values, which stand in the way of parts made of them.
+    """
+
+    def __init__(self, wrong: Sequence[str]):
+        super().__init__()
+        self._wrong = tuple(wrong)
+
+    def attempt(self, make: Callable[[], T], *prefixes: str) -> T | None:
+        """`make()`, or None where it fails or the values that it reads are wrong.
 
         Args:
           make: may raise ValueError or FileNotFoundError, which become faults.
-          groups: prefixes of the keys that `make` reads; a fault that names one of them
-            stands in its way, and would only be said again.
+          prefixes: of the keys that `make` reads.
         """
-        if any(group in fault for group in groups for fault in self):
+        if any(fault.startswith(prefixes) for fault in self._wrong):
             return None
         try:
             return make()
@@ -101,7 +106,7 @@ def _batch_faults(config: ConfigDict, mesh: jax.sharding.Mesh) -> list[str]:
     faults = []
     for split in ("train", "eval"):
         size = config.data[split].batch_size
-        if size % devices == 0:
+        if size < 1 or size % devices == 0:
             continue
         below, above = size // devices * devices, -(-size // devices) * devices
         nearest = f"{below} or {above}" if below else f"{above}"
@@ -138,27 +143,22 @@ def _model(config: ConfigDict) -> nn.Module:
             num_classes=config.model.num_classes or 1,
             dtype=jnp.dtype(config.train.compute_dtype),
         )
-        _abstract_params(model, config)
+        abstract_params(model, _image_shape(config))
     except ValueError as error:
         lines = str(error).splitlines()
         raise ValueError("\n".join(f"model.{line}" for line in lines)) from error
     return model
 
 
-def _abstract_params(model: nn.Module, config: ConfigDict) -> Any:
-    return jax.eval_shape(model.init, jax.random.key(0), _one_image(config))["params"]
-
-
-def _one_image(config: ConfigDict) -> jax.ShapeDtypeStruct:
-    shape = (1, *configuration.image_shape(config), config.model.channels)
-    return jax.ShapeDtypeStruct(shape, jnp.float32)
+def _image_shape(config: ConfigDict) -> tuple[int, int, int]:
+    return (*configuration.image_shape(config), config.model.channels)
 
 
 def _total_steps(config: ConfigDict, inputs: Inputs | None) -> int | None:
     """Optimizer steps of the run; None where the data that would tell is not there."""
     if config.schedule.total_steps is not None:
         return config.schedule.total_steps
-    if inputs is None:
+    if inputs is None or config.data.train.batch_size < 1:
         return None
     examples = config.schedule.total_epochs * inputs.num_examples
     return max(1, round(examples / config.data.train.batch_size))
@@ -178,7 +178,8 @@ def _schedule(config: ConfigDict, total_steps: int | None) -> optax.Schedule | N
     return schedules.warmup_then_decay(
         _peak_learning_rate(config),
         total_steps=total_steps,
-        warmup_steps=config.schedule.warmup_steps,
+        warmup_steps=config.schedule.warmup_steps
+        or round(config.schedule.warmup_share * total_steps),
         decay=config.schedule.decay,
     )
 
@@ -192,21 +193,22 @@ def _parts(
     schedule: optax.Schedule,
 ) -> Parts:
     """Puts together what was found sound."""
+    image_shape = _image_shape(config)
     optimizer = make_optimizer(schedule, **config.optimizer)
     prepare = functools.partial(
         mixing.prepare,
         num_classes=config.model.num_classes,
         preprocessing=inputs.preprocessing,
-        label_smoothing=config.augment.label_smoothing,
         dtype=jnp.dtype(config.train.compute_dtype),
+        **mixing_values(config),
     )
     return Parts(
         config=config,
         mesh=mesh,
         inputs=inputs,
         model=model,
-        image_shape=_one_image(config).shape[1:],
-        num_params=trees.count(_abstract_params(model, config)),
+        image_shape=image_shape,
+        num_params=trees.count(abstract_params(model, image_shape)),
         total_steps=total_steps,
         peak_learning_rate=_peak_learning_rate(config),
         optimizer=optimizer,
@@ -217,6 +219,10 @@ def _parts(
             prepare=prepare,
             loss=config.train.loss,
             seed=config.seed,
+            shardings=(
+                state_shardings(model, optimizer, image_shape, mesh),
+                meshes.replicated(mesh),
+            ),
         ),
         logits_of=make_logits(model, inputs.preprocessing),
     )

@@ -1,6 +1,5 @@
 """Evaluating a finished or running workdir as training would."""
 
-import json
 import os
 from typing import Any
 
@@ -32,7 +31,7 @@ def evaluate_workdir(
     """
     loaded = load(path)
     workdir = Workdir(path)
-    config = configuration.from_json(json.dumps(read_json(workdir.config)))
+    config = configuration.from_values(read_json(workdir.config))
     config.data.eval.source = source or config.data.eval.source or config.data.source
     config.data.eval.split = split or config.data.eval.split
     config.data.eval.batch_size = batch_size or config.data.eval.batch_size

@@ -1,7 +1,9 @@
 """From a config to data: sources, batches, classes and preprocessing."""
 
+import collections
 import dataclasses
 import functools
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -11,11 +13,18 @@ from ml_collections import ConfigDict
 
 from vit_jax import config as configuration
 from vit_jax.data import pipeline
+from vit_jax.data.color_jitter import ColorJitter
 from vit_jax.data.preprocess import describe
+from vit_jax.data.presets import PRESETS
+from vit_jax.data.randaugment import RandAugment
 from vit_jax.data.sources import Source, class_balanced_share, open_source
-from vit_jax.data.transforms import EvalTransform, TrainTransform
+from vit_jax.data.transforms import EvalTransform, Step, TrainTransform
 
 Batches = Iterator[dict[str, np.ndarray]]
+
+_LOG = logging.getLogger(__name__)
+_JITTERS = ("brightness", "contrast", "saturation", "hue")
+_ON_DEVICE = ("label_smoothing", "mixup", "cutmix", "cutmix_probability", "erasing")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +39,9 @@ class Inputs:
         [b], "weight" float32 [b], "index" int64 [b]}. Its `close()` ends the workers.
       eval_batches: () -> one pass over the evaluation split, padded with weight 0.
       preprocessing: JSON-able; how a file becomes uint8 input (`data.preprocess`).
+      skipped: unreadable images so far -> how often each was met; it fills while the
+        batches are read (data.bad_images=skip).
+      train_source: the training examples.
     """
 
     class_names: tuple[str, ...]
@@ -37,6 +49,8 @@ class Inputs:
     train_batches: Callable[[int], Batches]
     eval_batches: Callable[[], Batches]
     preprocessing: dict[str, Any]
+    skipped: dict[str, int]
+    train_source: Source
 
 
 def open_inputs(config: ConfigDict) -> Inputs:
@@ -52,22 +66,28 @@ def open_inputs(config: ConfigDict) -> Inputs:
     source = _open(config.data.source, config.data.train.split, "data.train.split")
     if config.data.train.fraction < 1:
         source = class_balanced_share(source, config.data.train.fraction, config.seed)
+    skipped = collections.Counter()
     return Inputs(
         class_names=source.class_names,
         num_examples=len(source),
-        train_batches=functools.partial(_train_batches, config, source),
-        eval_batches=open_evaluation(config, source.class_names),
+        train_batches=functools.partial(_train_batches, config, source, skipped),
+        eval_batches=open_evaluation(config, source.class_names, skipped),
         preprocessing=preprocessing_of(config),
+        skipped=skipped,
+        train_source=source,
     )
 
 
 def open_evaluation(
-    config: ConfigDict, class_names: Sequence[str]
+    config: ConfigDict,
+    class_names: Sequence[str],
+    skipped: collections.Counter | None = None,
 ) -> Callable[[], Batches]:
     """() -> one pass over the evaluation split; the training split isn't touched.
 
     Args:
       class_names: those of the training run.
+      skipped: counts the unreadable images that are passed over.
 
     Raises:
       ValueError: the split is empty or has classes that training lacked.
@@ -80,7 +100,7 @@ def open_evaluation(
         source,
         _eval_transform(config),
         batch_size=config.data.eval.batch_size,
-        **_reading(config),
+        **_reading(config, collections.Counter() if skipped is None else skipped),
     )
 
 
@@ -94,33 +114,72 @@ def preprocessing_of(config: ConfigDict) -> dict[str, Any]:
     )
 
 
-def _train_batches(config: ConfigDict, source: Source, start_step: int) -> Batches:
-    transform = TrainTransform(
+def train_transform(config: ConfigDict) -> TrainTransform:
+    """What happens to each training image on the host."""
+    augment = augment_values(config)
+    return TrainTransform(
         image_size=configuration.image_shape(config),
-        crop=config.augment.crop,
-        crop_area=tuple(config.augment.crop_area),
-        crop_aspect=tuple(config.augment.crop_aspect),
-        shift=config.augment.shift,
-        flip=config.augment.flip,
+        crop=augment["crop"],
+        crop_area=tuple(augment["crop_area"]),
+        crop_aspect=tuple(augment["crop_aspect"]),
+        shift=augment["shift"],
+        flip=augment["flip"],
+        steps=tuple(_steps(augment)),
     )
+
+
+def mixing_values(config: ConfigDict) -> dict[str, float]:
+    """What happens to training batches on the device: keywords of `mixing.prepare`."""
+    augment = augment_values(config)
+    return {key: augment[key] for key in _ON_DEVICE}
+
+
+def augment_values(config: ConfigDict) -> dict[str, Any]:
+    """The augment group, with the preset's values in place."""
+    values = config.augment.to_dict()
+    return values | PRESETS.get(values["preset"], {})
+
+
+def _steps(augment: dict[str, Any]) -> Iterator[Step]:
+    jitter = {key: augment[f"jitter_{key}"] for key in _JITTERS}
+    if any(jitter.values()):
+        yield ColorJitter(**jitter)
+    if augment["randaugment_layers"]:
+        yield RandAugment(
+            layers=augment["randaugment_layers"],
+            magnitude=augment["randaugment_magnitude"],
+            magnitude_std=augment["randaugment_std"],
+            probability=augment["randaugment_probability"],
+        )
+
+
+def _train_batches(
+    config: ConfigDict, source: Source, skipped: collections.Counter, start_step: int
+) -> Batches:
     return pipeline.train_batches(
         source,
-        transform,
+        train_transform(config),
         seed=config.seed,
         batch_size=config.data.train.batch_size,
         start_step=start_step,
-        **_reading(config),
+        **_reading(config, skipped),
     )
 
 
-def _reading(config: ConfigDict) -> dict[str, Any]:
+def _reading(config: ConfigDict, skipped: collections.Counter) -> dict[str, Any]:
     """What both kinds of batches take."""
+
+    def count(name: str) -> None:
+        if name not in skipped:
+            _LOG.warning("skipped an unreadable image: %s", name)
+        skipped[name] += 1
+
     return {
         "channels": config.model.channels,
         "process_index": jax.process_index(),
         "process_count": jax.process_count(),
         "workers": config.data.workers,
-        "skip_bad": config.data.bad_images == "skip",
+        "on_bad": count if config.data.bad_images == "skip" else None,
     }
 
 
@@ -167,4 +226,16 @@ def _augment_faults(config: ConfigDict) -> list[str]:
                 f"augment.{key}={values} must be two numbers above 0, the "
                 "smaller first."
             )
-    return faults
+    return [*faults, *_preset_faults(config)]
+
+
+def _preset_faults(config: ConfigDict) -> list[str]:
+    """Keys that a preset decides and that are changed all the same."""
+    defaults = configuration.default_config().augment
+    return [
+        f"augment.{key}={config.augment[key]} and augment.preset="
+        f"{config.augment.preset} both decide it; leave {key} at its default, or set "
+        "augment.preset=custom."
+        for key in PRESETS.get(config.augment.preset, {})
+        if config.augment[key] != defaults[key]
+    ]

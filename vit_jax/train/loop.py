@@ -14,9 +14,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
+import optax
 from ml_collections import ConfigDict
 
-from vit_jax.checkpoint import Checkpoints, complete_steps
+from vit_jax.checkpoint import Checkpoints, complete_steps, restore
 from vit_jax.evals import classification
 from vit_jax.train import mesh as meshes
 from vit_jax.train import resume
@@ -29,6 +30,10 @@ from vit_jax.workdir import Workdir
 # Steps that may be under way before the host looks at their figures: enough that the
 # device never waits for the host, few enough that a diverged run stops at once.
 _IN_FLIGHT = 2
+_SKIPPED_SHOWN = 20
+
+
+_norm = jax.jit(optax.tree.norm)
 
 
 class TrainingDiverged(RuntimeError):
@@ -75,104 +80,121 @@ class Run:
         self.config = parts.config
         self.workdir = workdir
         workdir.create()
-        self.start_step = max(complete_steps(workdir.checkpoints), default=0)
-        if self.start_step:
-            resume.refuse_other_run(workdir, parts)
-        resume.describe_run(workdir, parts)
+        self.step = self.start_step = max(
+            complete_steps(workdir.checkpoints), default=0
+        )
+        self.saved_step = self.start_step
+        # Process 0 speaks and writes for all; checkpoints are written by all.
+        self.leads = jax.process_index() == 0
         self.journal = Journal(workdir.metrics)
-        self.journal.cut(self.start_step)
-        self.checkpoints = Checkpoints(
-            workdir.checkpoints, keep=self.config.checkpoint.keep
-        )
-        self.tensorboard = (
-            TensorBoard(workdir.tensorboard, restart_step=self.start_step)
-            if self.config.log.tensorboard
-            else None
-        )
+        self.tensorboard: TensorBoard | None = None
         self.progress = Progress(
             total=parts.total_steps,
             initial=self.start_step,
-            enabled=self.config.log.progress,
+            enabled=self.config.log.progress and self.leads,
         )
         self.throughput = Throughput(self.config.data.train.batch_size)
         self.pending: collections.deque = collections.deque()
-        self.saved_step = self.start_step
         self.sums = classification.make_sums(parts.logits_of)
+        self._open = contextlib.ExitStack()
 
     def execute(self) -> Result:
         """Trains from the restored step to the last; see `train_and_evaluate`."""
-        step = self.start_step
-        if step >= self.parts.total_steps and self._evaluated(step):
+        if self.start_step:
+            for line in resume.refuse_other_run(self.workdir, self.parts):
+                self.progress.say(line)
+        if self._finished() and self._evaluated():
             return self._already_finished()
         self.progress.say(self._introduction())
-        state = self._first_state()
-        if self._evaluation_due(step) and not self._evaluated(step):
-            self._evaluate(step, state)
-        batches = self.parts.inputs.train_batches(step)
-        with StopRequest() as stop, contextlib.closing(batches):
-            while step < self.parts.total_steps and not stop.requested:
-                state = self._step(step, state, batches)
-                step += 1
-                if self._checkpoint_due(step):
-                    self._save(step, state)
-                if self._evaluation_due(step):
-                    self._evaluate(step, state)
+        self.state = self._first_state()
+        self._open_writers()
+        if self._evaluation_due() and not self._evaluated():
+            self._evaluate()
+        batches = self.parts.inputs.train_batches(self.step)
+        with StopRequest() as stop, contextlib.closing(batches), self._saves_on_error():
+            while not self._finished() and not stop.requested:
+                self._advance(batches)
+                if self._checkpoint_due():
+                    self._save()
+                if self._evaluation_due():
+                    self._evaluate()
             if stop.requested:
-                self._save(step, state)
-        return self._ended(step)
+                self._save()
+        return self._ended()
 
     def close(self) -> None:
-        """Waits for the last save and closes the writers."""
-        self.progress.close()
-        if self.tensorboard:
-            self.tensorboard.close()
-        self.checkpoints.close()
+        """Waits for the last save and closes the writers, whatever fails."""
+        self._open.callback(self.progress.close)
+        self._open.close()
 
     def _first_state(self) -> TrainState:
         parts = self.parts
+        shape = parts.image_shape
         if not self.start_step:
             return create_state(
-                parts.model,
-                parts.optimizer,
-                parts.image_shape,
-                parts.mesh,
-                self.config.seed,
+                parts.model, parts.optimizer, shape, parts.mesh, self.config.seed
             )
         self.progress.say(f"going on from the checkpoint of step {self.start_step}")
-        abstract = abstract_state(
-            parts.model, parts.optimizer, parts.image_shape, parts.mesh
-        )
+        abstract = abstract_state(parts.model, parts.optimizer, shape, parts.mesh)
         rest = {"step": abstract.step, "opt_state": abstract.opt_state}
-        params, rest = self.checkpoints.restore(self.start_step, abstract.params, rest)
+        params, rest = restore(
+            self.workdir.checkpoints, self.start_step, abstract.params, rest
+        )
         return TrainState(params=params, **rest)
 
-    def _step(
-        self, step: int, state: TrainState, batches: Iterator[dict[str, Any]]
-    ) -> TrainState:
-        """The state after `step` + 1; figures are looked at a little later."""
-        began = time.perf_counter()
+    def _open_writers(self) -> None:
+        """Only now, with a state at hand, is anything in the workdir changed."""
+        self.checkpoints = Checkpoints(
+            self.workdir.checkpoints, keep=self.config.checkpoint.keep
+        )
+        self._open.callback(self.checkpoints.close)
+        if not self.leads:
+            return
+        resume.describe_run(self.workdir, self.parts)
+        if self.journal.cut(self.start_step) and not self.start_step:
+            self.progress.say(
+                "no checkpoint is there to go on from: training starts anew, and the "
+                "former journal is kept as metrics.jsonl.before"
+            )
+        if self.config.log.tensorboard:
+            self.tensorboard = TensorBoard(
+                self.workdir.tensorboard, restart_step=self.start_step
+            )
+            self._open.callback(self.tensorboard.close)
+
+    @contextlib.contextmanager
+    def _saves_on_error(self) -> Iterator[None]:
+        """Unreadable data or a failed evaluation costs the run, not the work so far."""
         try:
-            batch = next(batches)
-        except (ValueError, OSError):
-            # Unreadable data costs the run, not the work done so far.
-            self._save(step, state)
+            yield
+        except TrainingDiverged:
             raise
+        except Exception:
+            if not any(leaf.is_deleted() for leaf in jax.tree.leaves(self.state)):
+                self._save()
+            raise
+
+    def _advance(self, batches: Iterator[dict[str, Any]]) -> None:
+        """One step; its figures are looked at a little later."""
+        began = time.perf_counter()
+        batch = next(batches)
         waited = time.perf_counter() - began
         batch = meshes.put_batch(batch, self.parts.mesh)
-        if step == self.start_step:
-            self._compile(state, batch)
-        state, figures = self.train_step(state, batch)
+        if self.step == self.start_step:
+            self._compile(batch)
+            waited = 0.0
+        self.state, figures = self.train_step(self.state, batch)
+        self.step += 1
         self.throughput.step(waited)
-        self.pending.append((step + 1, figures))
+        self.pending.append((self.step, figures))
         self._settle(_IN_FLIGHT)
         self.progress.advance()
-        return state
 
-    def _compile(self, state: TrainState, batch: dict[str, jax.Array]) -> None:
+    def _compile(self, batch: dict[str, jax.Array]) -> None:
         """Compiles now, so that the wait is announced and not counted as training."""
         self.progress.say("compiling the training step …")
         began = time.perf_counter()
-        self.train_step = self.parts.train_step.lower(state, batch).compile()
+        self.train_step = self.parts.train_step.lower(self.state, batch).compile()
         self.progress.say(f"compiled in {time.perf_counter() - began:.1f} s")
         self.progress.start()
         self.throughput.restart()
@@ -181,100 +203,122 @@ class Run:
         """Looks at the figures of all steps but the newest `in_flight`."""
         while len(self.pending) > in_flight:
             step, figures = self.pending.popleft()
-            figures = {name: float(value) for name, value in figures.items()}
+            figures = {
+                name: float(value) for name, value in jax.device_get(figures).items()
+            }
             if not all(math.isfinite(value) for value in figures.values()):
-                raise TrainingDiverged(self._diverged(step, figures))
+                shown = ", ".join(f"{name} {value}" for name, value in figures.items())
+                raise TrainingDiverged(self._diverged(step, shown))
             if step % self.config.log.every_steps and step != self.parts.total_steps:
                 continue
             row = {"step": step} | figures | self.throughput.report()
+            if self.parts.inputs.skipped:
+                row["skipped_images"] = len(self.parts.inputs.skipped)
             self._record(row)
             self.progress.show(row)
 
     def _record(self, row: dict[str, Any]) -> None:
-        self.journal.write(row)
+        if self.leads:
+            self.journal.write(row)
         if self.tensorboard:
             self.tensorboard.write(row)
 
-    def _save(self, step: int, state: TrainState) -> None:
-        """Starts a save of `step` unless it is saved; refuses a diverged state."""
+    def _save(self) -> None:
+        """Starts a save of this step unless it is saved; refuses a diverged state."""
         self._settle(0)
-        if step == self.saved_step:
+        if self.step == self.saved_step:
             return
-        rest = {"step": state.step, "opt_state": state.opt_state}
-        self.checkpoints.save(step, state.params, rest)
-        self.saved_step = step
+        if not math.isfinite(jax.device_get(_norm(self.state.params))):
+            reason = "its update left weights that are not finite"
+            raise TrainingDiverged(self._diverged(self.step, reason))
+        if self.tensorboard:
+            self.tensorboard.flush()
+        rest = {"step": self.state.step, "opt_state": self.state.opt_state}
+        self.checkpoints.save(self.step, self.state.params, rest)
+        self.saved_step = self.step
 
-    def _evaluate(self, step: int, state: TrainState) -> None:
+    def _evaluate(self) -> None:
         self._settle(0)
         batches = (
             meshes.put_batch(batch, self.parts.mesh)
             for batch in self.parts.inputs.eval_batches()
         )
-        figures = classification.evaluate(self.sums, state.params, batches)
-        row = {"step": step} | {f"eval/{name}": v for name, v in figures.items()}
+        figures = classification.evaluate(self.sums, self.state.params, batches)
+        row = {"step": self.step} | {f"eval/{name}": v for name, v in figures.items()}
         self._record(row)
         self.progress.say(
-            f"step {step}: {self.config.data.eval.split} accuracy "
+            f"step {self.step}: {self.config.data.eval.split} accuracy "
             f"{figures['accuracy']:.2%}, loss {figures['loss']:.4f} "
             f"({figures['examples']} images)"
         )
         self.throughput.restart()
 
-    def _checkpoint_due(self, step: int) -> bool:
+    def _finished(self) -> bool:
+        return self.step >= self.parts.total_steps
+
+    def _checkpoint_due(self) -> bool:
         every = self.config.checkpoint.every_steps
-        return step == self.parts.total_steps or bool(every and step % every == 0)
+        return self._finished() or bool(every and self.step % every == 0)
 
-    def _evaluation_due(self, step: int) -> bool:
+    def _evaluation_due(self) -> bool:
         every = self.config.evals.every_steps
-        return step == self.parts.total_steps or bool(
-            step and every and step % every == 0
-        )
+        periodic = bool(every and self.step and self.step % every == 0)
+        return self._finished() or periodic
 
-    def _evaluated(self, step: int) -> bool:
+    def _evaluated(self) -> bool:
         row = self.journal.last("eval/accuracy")
-        return row is not None and row["step"] == step
+        return row is not None and row["step"] == self.step
 
     def _introduction(self) -> str:
         """What is about to happen, in numbers that can be checked against a recipe."""
         parts, config = self.parts, self.config
         devices = jax.devices()
-        batch = config.data.train.batch_size
+        batch, processes = config.data.train.batch_size, jax.process_count()
         return (
             f"{config.data.source}: {parts.inputs.num_examples:,} training images, "
             f"{len(parts.inputs.class_names)} classes; {config.model.variant}: "
             f"{parts.num_params:,} parameters\n"
-            f"batch {batch} ({batch // meshes.batch_devices(parts.mesh)} a device) on "
-            f"{len(devices)} {devices[0].device_kind} device(s) of "
-            f"{jax.process_count()} process(es), peak learning rate "
+            f"batch {batch} ({batch // processes} a process, "
+            f"{batch // meshes.batch_devices(parts.mesh)} a device) on "
+            f"{processes} process(es) with {len(devices)} device(s) of kind "
+            f"{devices[0].device_kind}; peak learning rate "
             f"{parts.peak_learning_rate:g}, {parts.total_steps:,} steps"
         )
 
     def _already_finished(self) -> Result:
         self.progress.say(
-            f"this run is finished: step {self.start_step} of "
+            f"this run is finished: step {self.step} of "
             f"{self.parts.total_steps} is saved in {self.workdir.path}; raise "
             "schedule.total_steps or total_epochs to train on, or name another workdir"
         )
-        return Result(self.start_step, True, self.journal.last("eval/accuracy"))
+        return Result(self.step, True, self.journal.last("eval/accuracy"))
 
-    def _ended(self, step: int) -> Result:
-        finished = step >= self.parts.total_steps
-        if not finished:
+    def _ended(self) -> Result:
+        skipped = sorted(self.parts.inputs.skipped)
+        if skipped:
+            more = ", …" if len(skipped) > _SKIPPED_SHOWN else ""
+            self.progress.say(
+                f"{len(skipped)} unreadable images were skipped: "
+                f"{', '.join(skipped[:_SKIPPED_SHOWN])}{more}"
+            )
+        if not self._finished():
             self.checkpoints.wait()
             self.progress.say(
-                f"interrupted: step {step} is saved; the same command goes on from it"
+                f"interrupted: step {self.step} is saved; the same command goes on "
+                "from it"
+                if self.step
+                else "interrupted before the first step; nothing was saved"
             )
-        return Result(step, finished, self.journal.last("eval/accuracy"))
+        last = self.journal.last("eval/accuracy")
+        return Result(self.step, self._finished(), last)
 
-    def _diverged(self, step: int, figures: dict[str, float]) -> str:
-        kept = (
-            f"the last good checkpoint, step {self.saved_step}, is kept"
-            if self.saved_step
-            else "no checkpoint was saved before"
-        )
-        shown = ", ".join(f"{name} {value}" for name, value in figures.items())
+    def _diverged(self, step: int, reason: str) -> str:
+        saved = f"checkpoints/{self.saved_step} is the newest checkpoint"
+        kept = saved if self.saved_step else "no checkpoint was saved before"
         return (
-            f"training diverged at step {step}: {shown}; {kept} in "
-            f"{self.workdir.path}. Lower schedule.base_learning_rate, lengthen "
-            "schedule.warmup_steps or set optimizer.clip_norm=1, and start again."
+            f"training diverged at step {step}: {reason}; {kept} in "
+            f"{self.workdir.path}. Lower schedule.base_learning_rate, lengthen the "
+            "warmup or lower optimizer.clip_norm. The same command then goes on from "
+            "that checkpoint; should it diverge again at once, move the checkpoint "
+            "elsewhere to go on from the one before, or use another workdir."
         )

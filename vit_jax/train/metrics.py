@@ -22,23 +22,42 @@ class Journal:
     def __init__(self, file: epath.Path):
         self._file = file
         self._rows = _read_rows(file)
+        # Object stores have no appending: there, the whole file is written anew.
+        self._appends = "://" not in str(file)
 
-    def cut(self, last_step: int) -> None:
-        """Forgets rows after `last_step`, and a last line that a kill left half."""
-        self._rows = [row for row in self._rows if row["step"] <= last_step]
-        fresh = self._file.parent / f"{self._file.name}.tmp"
-        fresh.write_text("".join(_line(row) for row in self._rows))
-        fresh.replace(self._file)
+    def cut(self, last_step: int) -> bool:
+        """Forgets rows after `last_step`, and a last line that a kill left half.
+
+        Returns whether there was any row to forget; what the file held is then kept
+        beside it, with the ending `.before`.
+        """
+        kept = [row for row in self._rows if row["step"] <= last_step]
+        forgets = len(kept) < len(self._rows)
+        if forgets:
+            self._file.copy(
+                self._file.parent / f"{self._file.name}.before", overwrite=True
+            )
+        self._rows = kept
+        self._write_all()
+        return forgets
 
     def write(self, row: dict[str, Any]) -> None:
         """Appends a row; it has at least the key "step"."""
         self._rows.append(row)
+        if not self._appends:
+            self._write_all()
+            return
         with self._file.open("a") as stream:
             stream.write(_line(row))
 
     def last(self, key: str) -> dict[str, Any] | None:
         """The newest row that has `key`, or None."""
         return next((row for row in reversed(self._rows) if key in row), None)
+
+    def _write_all(self) -> None:
+        fresh = self._file.parent / f"{self._file.name}.tmp"
+        fresh.write_text("".join(_line(row) for row in self._rows))
+        fresh.replace(self._file)
 
 
 class TensorBoard:
@@ -52,6 +71,10 @@ class TensorBoard:
         for name, value in row.items():
             if name != "step" and isinstance(value, int | float):
                 self._writer.add_scalar(name, value, row["step"])
+
+    def flush(self) -> None:
+        """Puts on disk what is buffered, so that a checkpoint lacks no figures."""
+        self._writer.flush()
 
     def close(self) -> None:
         """Writes out what is buffered."""
@@ -79,8 +102,8 @@ class Progress:
             file=sys.stderr if sys.stderr.isatty() else _Lines(),
             mininterval=0.1 if sys.stderr.isatty() else _SECONDS_BETWEEN_LINES,
             dynamic_ncols=sys.stderr.isatty(),
-            bar_format="training {percentage:3.0f}%|{bar:20}| {n_fmt}/{total_fmt} steps, "
-            "{elapsed} passed, {remaining} left{postfix}",
+            bar_format="training {percentage:3.0f}%|{bar:20}| "
+            "{n_fmt}/{total_fmt} steps, {elapsed} passed, {remaining} left{postfix}",
         )
 
     def advance(self) -> None:
@@ -126,6 +149,7 @@ class Throughput:
 
     def __init__(self, batch_size: int):
         self._batch_size = batch_size
+        self._figures = {"images_per_second": 0.0, "data_wait_share": 0.0}
         self.restart()
 
     def restart(self) -> None:
@@ -140,14 +164,15 @@ class Throughput:
         self._waited += waited
 
     def report(self) -> dict[str, float]:
-        """Figures since the last restart, and a restart."""
-        elapsed = time.perf_counter() - self._since
-        figures = {
-            "images_per_second": self._batch_size * self._steps / elapsed,
-            "data_wait_share": self._waited / elapsed,
-        }
-        self.restart()
-        return figures
+        """Figures since the last restart, and a restart; the last if no step ran."""
+        if self._steps:
+            elapsed = time.perf_counter() - self._since
+            self._figures = {
+                "images_per_second": self._batch_size * self._steps / elapsed,
+                "data_wait_share": self._waited / elapsed,
+            }
+            self.restart()
+        return dict(self._figures)
 
 
 def _line(row: dict[str, Any]) -> str:

@@ -1,31 +1,50 @@
 """What a run writes about itself, and what a later call on its workdir must match."""
 
-import json
+import copy
+from typing import Any
+
+from etils import epath
+from ml_collections import ConfigDict
 
 from vit_jax import config as configuration
+from vit_jax.models.variants import resolve
 from vit_jax.train.assemble import Parts
+from vit_jax.weights import model_fields
 from vit_jax.workdir import Workdir, read_json
+
+# Fields that weights, once they exist, don't depend on: noise and first values.
+_FREE_FIELDS = (
+    "dropout",
+    "attention_dropout",
+    "stochastic_depth",
+    "patch_dropout",
+    "token_init",
+    "head_init_std",
+    "head_bias_init",
+)
+_SHAPES = ("model.image_size", "model.channels", "model.num_classes")
 
 
 def describe_run(workdir: Workdir, parts: Parts) -> None:
     """Writes config, class names and preprocessing: all that predict needs later."""
-    workdir.write_config(configuration.to_json(parts.config))
+    config = copy.deepcopy(parts.config)
+    for group in (config.data, config.data.eval):
+        group.source = _absolute(group.source)
+    workdir.write_config(configuration.to_json(config))
     workdir.write_classes(parts.inputs.class_names)
     workdir.write_preprocessing(parts.inputs.preprocessing)
 
 
-def refuse_other_run(workdir: Workdir, parts: Parts) -> None:
-    """Refuses to go on from another model's checkpoint or with other classes.
-
-    Keys that change how training goes on, such as the rate, may differ.
+def refuse_other_run(workdir: Workdir, parts: Parts) -> list[str]:
+    """Sentences about keys that changed since the workdir's checkpoint.
 
     Raises:
       ValueError: the workdir's model or class names are not those of this run.
       FileNotFoundError: it holds checkpoints but not what describes them.
     """
     workdir.require()
-    stored = configuration.from_json(json.dumps(read_json(workdir.config)))
-    differences = _differences(stored, parts.config)
+    stored = configuration.from_values(read_json(workdir.config))
+    differences = _model_differences(stored, parts.config)
     if differences:
         raise ValueError(
             f"workdir {workdir.path} holds a checkpoint of another model:\n  "
@@ -40,16 +59,54 @@ def refuse_other_run(workdir: Workdir, parts: Parts) -> None:
             f"{_listed(parts.inputs.class_names)}; use the same data, or another "
             "workdir."
         )
+    return _changed_keys(stored, parts.config)
 
 
-def _differences(stored, asked) -> list[str]:
-    """Model keys that differ, `key: stored here, asked for now`."""
-    before, now = configuration.flatten(stored), configuration.flatten(asked)
+def _model_differences(stored: ConfigDict, asked: ConfigDict) -> list[str]:
+    """Resolved fields that make another model, `key: stored here, asked for now`."""
+    before, now = _resolved(stored), _resolved(asked)
     return [
         f"{key}: {before[key]} in the workdir, {now[key]} asked for"
         for key in before
-        if key.startswith("model.") and before[key] != now[key]
+        if before[key] != now[key]
     ]
+
+
+def _resolved(config: ConfigDict) -> dict[str, Any]:
+    spec = resolve(config.model.variant, model_fields(config.model.to_dict()))
+    fields = {
+        f"model.{name}": value
+        for name, value in vars(spec).items()
+        if name not in _FREE_FIELDS and f"model.{name}" not in _SHAPES
+    }
+    flat = configuration.flatten(config)
+    shapes = {key: flat[key] for key in _SHAPES}
+    return fields | shapes | {"model.image_size": configuration.image_shape(config)}
+
+
+def _changed_keys(stored: ConfigDict, asked: ConfigDict) -> list[str]:
+    before, now = configuration.flatten(stored), configuration.flatten(asked)
+    for flat in (before, now):
+        for key in ("data.source", "data.eval.source"):
+            flat[key] = _absolute(flat[key])
+    lines = [
+        f"changed since the checkpoint: {key}={now[key]} (it was {before[key]})"
+        for key in before
+        if before[key] != now[key]
+    ]
+    if before["data.train.batch_size"] != now["data.train.batch_size"]:
+        lines.append(
+            "another batch size: the run goes on at example number step * batch size "
+            "of the new order, so some examples come again or are passed over"
+        )
+    return lines
+
+
+def _absolute(source: str) -> str:
+    """A local path made independent of the folder that the command ran in."""
+    if not source or "://" in source or not epath.Path(source).expanduser().exists():
+        return source
+    return str(epath.Path(source).expanduser().resolve())
 
 
 def _listed(names: tuple[str, ...]) -> str:

@@ -37,9 +37,8 @@ def create_state(
       image_shape: (rows, columns, channels) of one image.
     """
     init = _initializer(model, optimizer, image_shape)
-    key = jax.random.key(seed)
-    where = meshes.shardings(jax.eval_shape(init, key), mesh)
-    return jax.jit(init, out_shardings=where)(key)
+    where = state_shardings(model, optimizer, image_shape, mesh)
+    return jax.jit(init, out_shardings=where)(jax.random.key(seed))
 
 
 def abstract_state(
@@ -58,6 +57,17 @@ def abstract_state(
         shapes,
         meshes.shardings(shapes, mesh),
     )
+
+
+def state_shardings(
+    model: nn.Module,
+    optimizer: optax.GradientTransformation,
+    image_shape: tuple[int, int, int],
+    mesh: jax.sharding.Mesh,
+) -> TrainState:
+    """Where each part of a state lies."""
+    abstract = abstract_state(model, optimizer, image_shape, mesh)
+    return jax.tree.map(lambda leaf: leaf.sharding, abstract)
 
 
 def _initializer(model, optimizer, image_shape):

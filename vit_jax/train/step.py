@@ -24,6 +24,7 @@ def make_train_step(
     prepare: Prepare,
     loss: str,
     seed: int,
+    shardings: tuple[Any, Any],
 ) -> Callable[[TrainState, Batch], tuple[TrainState, dict[str, jax.Array]]]:
     """(state, batch) -> (next state, figures), jitted, the old state's memory reused.
 
@@ -31,7 +32,8 @@ def make_train_step(
       prepare: (batch, key) -> (images [B, Y, X, C] as the model takes them, targets
         [B, V]); normalising and mixing happen there, on the device.
       loss: "softmax" or "sigmoid".
-      seed: the keys of a step are folds of (seed, step) and depend on nothing else.
+      seed: see `step_keys`.
+      shardings: of the state and of the figures; the next state lies as the old one.
 
     Figures are float32 scalars: "loss", "learning_rate" of this update, and
     "gradient_norm" before clipping.
@@ -46,9 +48,7 @@ def make_train_step(
         return losses.weighted_mean(values_B, batch["weight"])
 
     def step(state: TrainState, batch: Batch):
-        mixing_key, dropout_key = jax.random.split(
-            jax.random.fold_in(jax.random.key(seed), state.step)
-        )
+        mixing_key, dropout_key = step_keys(seed, state.step)
         images, targets = prepare(batch, mixing_key)
         value, gradients = jax.value_and_grad(loss_of)(
             state.params, images, targets, batch, dropout_key
@@ -67,4 +67,12 @@ def make_train_step(
         )
         return following, jax.tree.map(lambda x: x.astype(jnp.float32), figures)
 
-    return jax.jit(step, donate_argnums=0)
+    return jax.jit(step, donate_argnums=0, out_shardings=shardings)
+
+
+def step_keys(seed: int, step: jax.Array | int) -> tuple[jax.Array, jax.Array]:
+    """(key of mixing, key of dropout) of a step; they depend on nothing else."""
+    mixing_key, dropout_key = jax.random.split(
+        jax.random.fold_in(jax.random.key(seed), step)
+    )
+    return mixing_key, dropout_key

@@ -1,0 +1,108 @@
+"""Tests vit_jax/data/download.py against a server on this machine."""
+
+import hashlib
+import http.server
+import re
+import threading
+
+import numpy as np
+import pytest
+
+from vit_jax.data.download import fetch
+
+CONTENT = np.random.default_rng(0).bytes(3_000_000)
+MD5 = hashlib.md5(CONTENT).hexdigest()
+
+
+class Server(http.server.BaseHTTPRequestHandler):
+    """Serves CONTENT; the server object decides how well."""
+
+    def do_GET(self):
+        self.server.asked.append(self.headers["Range"])
+        start = int(re.match(r"bytes=(\d+)-", self.headers["Range"])[1])
+        if self.path != "/file":
+            self.send_error(404)
+        elif start >= len(CONTENT):
+            self.send_error(416)
+        elif self.server.resumes:
+            self.answer(206, CONTENT[start:])
+        else:
+            self.answer(200, CONTENT)
+
+    def answer(self, status, body):
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body[: self.server.limit])
+        self.server.limit = None
+
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.fixture
+def server():
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server) as running:
+        running.asked, running.resumes, running.limit = [], True, None
+        running.url = f"http://127.0.0.1:{running.server_port}/file"
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        yield running
+        running.shutdown()
+        thread.join()
+
+
+def get(url, file, md5=MD5):
+    seen = []
+    fetch(url, file, md5, progress=lambda there, total: seen.append((there, total)))
+    return seen
+
+
+def test_a_file_is_downloaded_once(server, tmp_path):
+    file = tmp_path / "new" / "archive.tar"
+    seen = get(server.url, file)
+    assert file.read_bytes() == CONTENT
+    assert seen[-1] == (len(CONTENT), len(CONTENT))
+    assert get(server.url, file) == []
+    assert server.asked == ["bytes=0-"]
+
+
+def test_a_broken_download_goes_on_where_it_stopped(server, tmp_path):
+    server.limit = 1_000_000
+    with pytest.raises(FileNotFoundError, match="ended after 1000000 of 3000000"):
+        get(server.url, tmp_path / "archive.tar")
+    assert not (tmp_path / "archive.tar").exists()
+    seen = get(server.url, tmp_path / "archive.tar")
+    assert (tmp_path / "archive.tar").read_bytes() == CONTENT
+    assert server.asked == ["bytes=0-", "bytes=1000000-"]
+    assert seen[0][0] > 1_000_000
+
+
+def test_a_server_that_cannot_resume_starts_over(server, tmp_path):
+    (tmp_path / "archive.tar.part").write_bytes(CONTENT[:1000])
+    server.resumes = False
+    get(server.url, tmp_path / "archive.tar")
+    assert (tmp_path / "archive.tar").read_bytes() == CONTENT
+
+
+def test_a_complete_part_is_only_checked(server, tmp_path):
+    (tmp_path / "archive.tar.part").write_bytes(CONTENT)
+    get(server.url, tmp_path / "archive.tar")
+    assert (tmp_path / "archive.tar").read_bytes() == CONTENT
+
+
+def test_another_digest_is_refused_and_not_kept(server, tmp_path):
+    with pytest.raises(ValueError, match="is damaged: its MD5 is .*run this again"):
+        get(server.url, tmp_path / "archive.tar", md5="0" * 32)
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "archive.tar").write_bytes(b"something else")
+    with pytest.raises(ValueError, match="archive.tar is damaged.*delete it"):
+        get(server.url, tmp_path / "archive.tar")
+
+
+def test_without_a_server_it_says_which_file_to_put_where(server, tmp_path):
+    missing = server.url.replace("/file", "/other")
+    with pytest.raises(FileNotFoundError, match="server says 404.*put it at .*x.tar"):
+        get(missing, tmp_path / "x.tar")
+    with pytest.raises(FileNotFoundError, match="download it elsewhere and put it at"):
+        get("http://127.0.0.1:9/file", tmp_path / "x.tar")

@@ -1,0 +1,166 @@
+"""`vit_jax data`: prepares image sets and shows what the model will see."""
+
+import argparse
+from collections.abc import Iterable
+from pathlib import Path
+
+HELP = "prepare image sets, and look at what the model will see"
+EXAMPLES = """\
+examples:
+  vit_jax data show --config=digits --output=sheet.png
+  vit_jax data show --config=cifar10_tiny --config.data.source=FOLDER \\
+      --config.augment.preset=medium1
+  vit_jax data prepare photos/ prepared/ --splits train val --shorter_side=256
+  vit_jax data prepare imagenet2012 prepared/ --archives=downloads/
+  vit_jax data prepare cifar10 prepared/
+
+`prepare` takes any source that training takes, and imagenet2012, cifar10, cifar100,
+pets and flowers102 from their publishers' archives, downloaded where that is allowed.
+The same command again goes on where it stopped. Then train with
+--config.data.source=prepared/."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the two sub-commands and their flags."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    prepare = actions.add_parser(
+        "prepare", help="write a set as sharded ArrayRecord files", allow_abbrev=False
+    )
+    prepare.add_argument("source", help="a source, or the name of a published set")
+    prepare.add_argument("folder", help="where to write; made if need be")
+    prepare.add_argument(
+        "--splits", nargs="+", help="splits to write (default: train and test)"
+    )
+    prepare.add_argument(
+        "--shorter_side",
+        type=int,
+        default=0,
+        help="shrink larger images to this shorter side (default 0: keep them)",
+    )
+    prepare.add_argument(
+        "--shard_size", type=int, default=2048, help="images of a file (default 2048)"
+    )
+    prepare.add_argument(
+        "--archives", help="where a published set's archives lie (default: FOLDER)"
+    )
+    show = actions.add_parser(
+        "show", help="write a contact sheet of training images", allow_abbrev=False
+    )
+    show.add_argument("--config", required=True, metavar="RECIPE", help="as of train")
+    show.add_argument("--output", default="sheet.png", help="PNG file to write")
+    show.add_argument("--images", type=int, default=16, help="how many (default 16)")
+
+
+def run(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
+    """Does one of the two; returns the exit status."""
+    return _ACTIONS[arguments.action](arguments, overrides)
+
+
+def _show(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
+    from vit_jax.cli.recipes import load_config
+    from vit_jax.config import check
+    from vit_jax.train.preview import write_preview
+
+    if arguments.images < 1:
+        raise ValueError(f"--images={arguments.images} must be 1 or more.")
+    config, faults = load_config(arguments.config, overrides)
+    faults = [*faults, *check(config)]
+    if faults:
+        raise ValueError("\n".join(dict.fromkeys(faults)))
+    write_preview(config, arguments.output, arguments.images)
+    print(f"wrote {arguments.output}")
+    return 0
+
+
+def _prepare(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
+    from etils import epath
+
+    from vit_jax.data.prepare import prepare
+
+    if overrides:
+        raise ValueError("data prepare takes no --config keys.")
+    for flag, least in (("shorter_side", 0), ("shard_size", 1)):
+        if (value := getattr(arguments, flag)) < least:
+            raise ValueError(f"--{flag}={value} must be {least} or more.")
+    outcomes = prepare(
+        _sources(arguments),
+        epath.Path(arguments.folder).expanduser(),
+        shard_size=arguments.shard_size,
+        shorter_side=arguments.shorter_side,
+        progress=_shards_bar,
+    )
+    for split, outcome in outcomes.items():
+        print(
+            f"{split}: {outcome.written} images written, {outcome.kept} were there, "
+            f"{len(outcome.unreadable)} can't be read"
+        )
+        for name in outcome.unreadable:
+            print(f"  unreadable: {name}")
+    print(f"train with --config.data.source={arguments.folder}")
+    return 0
+
+
+def _sources(arguments: argparse.Namespace) -> dict:
+    """Split -> source, of a published set or of any other."""
+    from vit_jax.data.archives import PUBLISHED
+    from vit_jax.data.sources import open_source
+
+    published = PUBLISHED.get(arguments.source)
+    if published is None:
+        sources, class_names = {}, None
+        for split in arguments.splits or ("train", "test"):
+            sources[split] = open_source(
+                arguments.source, split, class_names=class_names
+            )
+            class_names = class_names or sources[split].class_names
+        return sources
+    unknown = set(arguments.splits or ()) - set(published.splits)
+    if unknown:
+        raise ValueError(
+            f"--splits: {arguments.source} has {', '.join(published.splits)}, not "
+            f"{', '.join(sorted(unknown))}."
+        )
+    scratch = Path(arguments.folder).expanduser()
+    folder = Path(arguments.archives or scratch).expanduser()
+    _fetch_archives(published, folder)
+    return {
+        split: published.open_split(folder, scratch, split)
+        for split in arguments.splits or published.splits
+    }
+
+
+def _fetch_archives(published, folder: Path) -> None:
+    """Downloads what is missing, or says which files to put where."""
+    from tqdm import tqdm
+
+    from vit_jax.data.download import fetch
+
+    absent = [
+        archive.name
+        for archive in published.archives
+        if not archive.url and not (folder / archive.name).exists()
+    ]
+    if absent:
+        raise FileNotFoundError(
+            f"put {', '.join(absent)} into {folder}; their publisher gives them only "
+            "to who has logged in."
+        )
+    for archive in published.archives:
+        if not archive.url:
+            continue
+        with tqdm(desc=archive.name, unit="B", unit_scale=True, leave=False) as bar:
+
+            def progress(there: int, total: int | None, bar=bar) -> None:
+                bar.total = total
+                bar.update(there - bar.n)
+
+            fetch(archive.url, folder / archive.name, archive.md5, progress=progress)
+
+
+def _shards_bar(shards: Iterable[int], split: str) -> Iterable[int]:
+    from tqdm import tqdm
+
+    return tqdm(shards, desc=split, unit="shard")
+
+
+_ACTIONS = {"prepare": _prepare, "show": _show}

@@ -1,0 +1,89 @@
+"""Files from the web, checked by their digest and resumed where they stopped."""
+
+import hashlib
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+_BLOCK = 2**20
+_TIMEOUT_SECONDS = 60
+
+
+def fetch(
+    url: str,
+    file: Path,
+    md5: str,
+    *,
+    progress: Callable[[int, int | None], None],
+) -> None:
+    """Makes `file` the one of that digest, downloading what is missing of it.
+
+    What was downloaded before a stop lies in `file`.part, and the next call asks only
+    for the rest.
+
+    Args:
+      progress: called with bytes that are there and bytes in all, None if unknown.
+
+    Raises:
+      FileNotFoundError: it can't be downloaded; says which file to put where.
+      ValueError: the file there, or the download, has another digest.
+    """
+    if file.exists():
+        _check(file, md5, "delete it, and it is downloaded again")
+        return
+    part = file.with_name(file.name + ".part")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        _download(url, part, progress)
+    except OSError as error:
+        raise FileNotFoundError(
+            f"{url} can't be downloaded ({error}); download it elsewhere and put it at "
+            f"{file}, or run this again to go on."
+        ) from error
+    try:
+        _check(part, md5, "run this again")
+    except ValueError:
+        part.unlink()
+        raise
+    part.replace(file)
+
+
+def _download(
+    url: str, part: Path, progress: Callable[[int, int | None], None]
+) -> None:
+    there = part.stat().st_size if part.exists() else 0
+    request = urllib.request.Request(url, headers={"Range": f"bytes={there}-"})
+    try:
+        response = urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS)
+    except urllib.error.HTTPError as error:
+        error.close()
+        if error.code == 416 and there:
+            # Nothing is left to ask for.
+            return
+        raise OSError(f"the server says {error.code} {error.reason}") from error
+    with response:
+        resumed = response.status == 206
+        there = there if resumed else 0
+        length = response.headers.get("Content-Length")
+        total = there + int(length) if length else None
+        with open(part, "ab" if resumed else "wb") as output:
+            while block := response.read(_BLOCK):
+                output.write(block)
+                there += len(block)
+                progress(there, total)
+    if total is not None and there < total:
+        raise OSError(f"the connection ended after {there} of {total} bytes")
+
+
+def _check(file: Path, md5: str, advice: str) -> None:
+    digest = hashlib.md5(usedforsecurity=False)
+    with open(file, "rb") as opened:
+        while block := opened.read(_BLOCK):
+            digest.update(block)
+    if digest.hexdigest() != md5:
+        raise ValueError(
+            f"{os.fspath(file)} is damaged: its MD5 is {digest.hexdigest()}, not "
+            f"{md5}; {advice}."
+        )

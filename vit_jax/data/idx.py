@@ -1,0 +1,80 @@
+"""IDX files, as MNIST and Fashion-MNIST come in."""
+
+import gzip
+import struct
+
+import numpy as np
+from etils import epath
+
+from vit_jax.data.bundled import ArraySource
+
+# Split -> how its files' names start.
+_PREFIXES = {"train": "train", "test": "t10k"}
+_UNSIGNED_BYTE = 0x08
+
+
+def has_idx(folder: epath.Path) -> bool:
+    """Whether the folder holds IDX images of a split."""
+    return any(_file(folder, f"{prefix}-images") for prefix in _PREFIXES.values())
+
+
+def open_idx(folder: epath.Path, split: str) -> ArraySource:
+    """train-images-idx3-ubyte with train-labels-idx1-ubyte, or t10k-… for the split
+    test, plain or gzipped. Classes are the lines of classes.txt, or numbers.
+
+    Raises:
+      ValueError: there is no such split.
+      FileNotFoundError: one of the two files is missing.
+    """
+    if split not in _PREFIXES:
+        raise ValueError(f"{folder} has the splits train and test, not {split}.")
+    images, labels = (_read_part(folder, split, part) for part in ("images", "labels"))
+    if len(images) != len(labels):
+        raise ValueError(
+            f"{folder} has {len(images)} images and {len(labels)} labels in {split}."
+        )
+    listed = folder / "classes.txt"
+    if listed.exists():
+        names = tuple(listed.read_text().split("\n"))[: int(labels.max()) + 1]
+    else:
+        names = tuple(str(number) for number in range(int(labels.max()) + 1))
+    return ArraySource(images, labels, names, f"{folder} {split}")
+
+
+def read_idx(data: bytes) -> np.ndarray:
+    """The uint8 array in an IDX file, gzipped or not.
+
+    Raises:
+      ValueError: the bytes are none.
+    """
+    if data[:2] == b"\x1f\x8b":
+        data = gzip.decompress(data)
+    if len(data) < 4 or data[:2] != b"\0\0" or data[2] != _UNSIGNED_BYTE:
+        raise ValueError("it is no IDX file of unsigned bytes")
+    rank = data[3]
+    shape = struct.unpack_from(f">{rank}I", data, 4)
+    values = np.frombuffer(data, np.uint8, offset=4 + 4 * rank)
+    if values.size != np.prod(shape):
+        raise ValueError(f"it holds {values.size} values, not {shape}")
+    return values.reshape(shape)
+
+
+def _read_part(folder: epath.Path, split: str, part: str) -> np.ndarray:
+    file = _file(folder, f"{_PREFIXES[split]}-{part}")
+    if file is None:
+        raise FileNotFoundError(f"{folder} has no {_PREFIXES[split]}-{part}-idx file.")
+    try:
+        return read_idx(file.read_bytes())
+    except (ValueError, OSError, EOFError) as error:
+        raise ValueError(f"{file} is damaged: {error}.") from error
+
+
+def _file(folder: epath.Path, start: str) -> epath.Path | None:
+    """Both spellings are about: train-images-idx3-ubyte and train-images.idx3-ubyte."""
+    rank = 3 if start.endswith("images") else 1
+    for dot in "-.":
+        for end in ("", ".gz"):
+            file = folder / f"{start}{dot}idx{rank}-ubyte{end}"
+            if file.exists():
+                return file
+    return None

@@ -1,0 +1,52 @@
+"""What a process that decodes needs: a start, and an end with its parent."""
+
+import ctypes
+import os
+import signal
+import sys
+import threading
+import time
+
+from absl import flags
+
+_PARENT_WATCH_SECONDS = 1.0
+# glibc's malloc.h.
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_KEPT_BYTES = 2**28
+
+
+def mark_flags_as_parsed() -> None:
+    """Lets Grain start workers in a program that doesn't use absl's flags."""
+    if not flags.FLAGS.is_parsed():
+        flags.FLAGS.mark_as_parsed()
+
+
+def start_worker(parent: int, worker: int, workers: int) -> None:
+    """What a worker does first."""
+    # A terminal's Ctrl-C reaches the whole group; the parent alone answers it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _keep_freed_memory()
+    _end_with_parent(parent)
+
+
+def _keep_freed_memory() -> None:
+    """Tells glibc to give freed arrays to the next ones and not to the system, whose
+    fresh pages cost as much time as decoding. Other C libraries are left alone."""
+    if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):
+        libc.mallopt(_M_MMAP_THRESHOLD, _KEPT_BYTES)
+        libc.mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
+
+
+def _end_with_parent(parent: int) -> None:
+    """Makes this process end soon after its parent, even one that was killed.
+
+    A thread looks at the parent's id, since a death signal would come with the end of
+    the thread that started the worker rather than of the process.
+    """
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_PARENT_WATCH_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -1,0 +1,113 @@
+"""Whether a spec describes a model that can be built."""
+
+import dataclasses
+import typing
+from typing import Any
+
+from vit_jax.models.variants import Spec, VitSpec
+
+_RATES = ("dropout", "attention_dropout", "stochastic_depth", "patch_dropout")
+_AT_LEAST_ONE = (
+    "width",
+    "depth",
+    "num_heads",
+    "mlp_dim",
+    "patch_size",
+    "width_factor",
+    "image_size",
+)
+
+
+def check(spec: Spec) -> None:
+    """Nothing, where the model can be built.
+
+    Raises:
+      ValueError: lists every field that can't work, with what must hold.
+    """
+    faults = [
+        fault for field in dataclasses.fields(spec) for fault in _field(spec, field)
+    ]
+    if not faults and isinstance(spec, VitSpec):
+        faults = _together(spec)
+    if faults:
+        raise ValueError("\n".join(faults))
+
+
+def _field(spec: Spec, field: dataclasses.Field) -> list[str]:
+    """What is wrong with one field by itself."""
+    value, name = getattr(spec, field.name), field.name
+    hint = typing.get_type_hints(type(spec))[name]
+    if not _is_a(value, hint):
+        return [f"{name}={value!r} must be of type {getattr(hint, '__name__', hint)}."]
+    choices = field.metadata.get("choices")
+    if choices and value not in choices:
+        return [f"{name}={value!r} must be one of {', '.join(map(repr, choices))}."]
+    if name in _RATES and not 0 <= value < 1:
+        return [f"{name}={value} must be from 0 to less than 1."]
+    if name in _AT_LEAST_ONE and value < 1:
+        return [f"{name}={value} must be at least 1."]
+    numbers = value if isinstance(value, tuple) else (value,)
+    is_number = all(isinstance(number, int | float) for number in numbers)
+    if name != "head_bias_init" and is_number and any(number < 0 for number in numbers):
+        return [f"{name}={value} must be at least 0."]
+    return []
+
+
+def _is_a(value: Any, hint: Any) -> bool:
+    if hint == tuple[int, ...]:
+        return isinstance(value, tuple) and all(type(item) is int for item in value)
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, hint)
+
+
+def _together(spec: VitSpec) -> list[str]:
+    """What is wrong with fields taken together."""
+    needs_place = spec.position in ("relative", "rope") or spec.window_size
+    power_of_two = spec.patch_size & (spec.patch_size - 1) == 0
+    rules = [
+        (
+            spec.width % spec.num_heads == 0,
+            f"width={spec.width} must be a multiple of num_heads={spec.num_heads}.",
+        ),
+        (
+            spec.pool != "cls" or spec.has_class_token,
+            "pool='cls' needs a class token; class_token=False.",
+        ),
+        (
+            spec.stem != "conv" or (power_of_two and spec.patch_size > 1),
+            f"stem='conv' halves images; patch_size={spec.patch_size} must be a power "
+            "of two from 2.",
+        ),
+        (
+            spec.stem == "resnet" or not spec.stem_units,
+            f"stem_units={spec.stem_units} must be () for stem={spec.stem!r}.",
+        ),
+        (
+            not (spec.patch_dropout and needs_place),
+            "patch_dropout breaks the grid that window_size, position='relative' and "
+            "'rope' need; set it to 0.",
+        ),
+        (
+            spec.window_size or not spec.global_every,
+            f"global_every={spec.global_every} must be 0 without windows; set "
+            "window_size.",
+        ),
+    ]
+    return [fault for holds, fault in rules if not holds]
+
+
+def check_run(spec: VitSpec, scan: bool) -> None:
+    """Nothing, where the stack can run that way.
+
+    Raises:
+      ValueError: a scan needs whole turns of windowed and global layers.
+    """
+    period = spec.global_every or 1
+    if scan and spec.depth % period:
+        raise ValueError(
+            f"scan=True needs depth={spec.depth} to be a multiple of "
+            f"global_every={period}."
+        )
