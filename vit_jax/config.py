@@ -80,20 +80,28 @@ KEYS = (
         "model.position",
         str,
         "position embedding; unset: the variant's own",
-        choices=("learned_1d", "none"),
+        choices=(
+            "none",
+            "learned_1d",
+            "learned_2d",
+            "sincos_2d",
+            "sincos_2d_mae",
+            "relative",
+            "rope",
+        ),
     ),
     Key(
         "model.pool",
         str,
-        "what the head reads: the class token or the mean of all patch tokens; unset: "
-        "the variant's own",
-        choices=("cls", "gap"),
+        "what the head reads: the class token, the mean of all patch tokens or an "
+        "attention pooling; unset: the variant's own",
+        choices=("cls", "gap", "map"),
     ),
     Key(
         "model.gelu",
         str,
         "form of the activation; unset: the variant's own",
-        choices=("tanh", "exact"),
+        choices=("tanh", "exact", "quick"),
     ),
     Key(
         "model.norm_epsilon",
@@ -141,6 +149,13 @@ KEYS = (
         float,
         "share of residual branches dropped at the last block, rising linearly from 0; "
         "unset: the variant's own",
+        minimum=0,
+        maximum=0.999,
+    ),
+    Key(
+        "model.patch_dropout",
+        float,
+        "share of patches left out of each training image; unset: the variant's own",
         minimum=0,
         maximum=0.999,
     ),

@@ -249,6 +249,7 @@ def test_models_carry_what_images_they_were_made_for():
     assert vit_jax.create_model("R50x1").preprocessing.mean == (0.5, 0.5, 0.5)
 
 
+@pytest.mark.slow
 def test_bfloat16_trains_through_scan_windows_and_stochastic_depth():
     options = {"window_size": 4, "global_every": 2, "pool": "map", "position": "rope"}
     options |= {"depth": 4, "width": 32, "num_heads": 2, "mlp_dim": 48}

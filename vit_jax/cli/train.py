@@ -7,7 +7,7 @@ EXAMPLES = """\
 examples:
   vit_jax train --config=digits --workdir=runs/digits
   vit_jax train --config=cifar10_tiny --workdir=runs/tiny \\
-      --config.data.source=tfds:cifar10 --config.schedule.base_learning_rate=3e-4
+      --config.data.source=FOLDER --config.schedule.base_learning_rate=3e-4
 
 The same command again goes on from the newest checkpoint. Ctrl-C saves first.
 `vit_jax config` lists the recipes and every key."""
