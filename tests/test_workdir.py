@@ -52,3 +52,15 @@ def test_a_damaged_json_file_is_named(tmp_path):
     workdir.config.write_text("{")
     with pytest.raises(ValueError, match=r"config\.json is damaged"):
         read_json(workdir.config)
+
+
+def test_damaged_class_names_are_named(tmp_path):
+    workdir = Workdir(tmp_path)
+    workdir.classes.write_bytes(b"\xff\xfe0\n")
+    with pytest.raises(ValueError, match=r"classes\.txt is damaged"):
+        workdir.read_classes()
+
+
+def test_an_empty_path_is_refused():
+    with pytest.raises(ValueError, match="the workdir is empty"):
+        Workdir("")

@@ -28,6 +28,10 @@ def main(arguments: list[str] | None = None) -> int:
         overrides, arguments = take_overrides(arguments)
         parsed = _parser().parse_args(arguments)
         return _command(parsed.command).run(parsed, overrides)
+    except BrokenPipeError:
+        # Whoever read the output has seen enough; nothing may be written at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except (ValueError, OSError) as error:
         return _fail(error, status=2)
     except RuntimeError as error:

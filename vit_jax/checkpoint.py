@@ -57,7 +57,7 @@ def complete_steps(directory: str | os.PathLike) -> list[int]:
     return sorted(
         int(folder.name)
         for folder in directory.iterdir()
-        if folder.name.isdigit() and _is_complete(folder)
+        if _is_step(folder) and _is_complete(folder)
     )
 
 
@@ -109,6 +109,10 @@ def restore_params(directory: str | os.PathLike, params: Any) -> tuple[int, Any]
     return steps[-1], _restore(folder / "params", placed)
 
 
+def _is_step(folder: epath.Path) -> bool:
+    return folder.name.isdecimal() and str(int(folder.name)) == folder.name
+
+
 def _is_complete(folder: epath.Path) -> bool:
     return (folder / _COMPLETE).exists()
 
@@ -121,7 +125,7 @@ def _set_incomplete_aside(directory: epath.Path) -> None:
     if not directory.exists():
         return
     for folder in directory.iterdir():
-        if folder.name.isdigit() and not _is_complete(folder):
+        if _is_step(folder) and not _is_complete(folder):
             folder.rename(
                 directory / f"{folder.name}.incomplete-{uuid.uuid4().hex[:8]}"
             )

@@ -450,6 +450,8 @@ KEYS = (
     Key("log.progress", True, "whether to draw a progress bar"),
 )
 
+# Steps, sizes and counts are 32-bit numbers on the devices.
+_LARGEST_INT = 2**31 - 1
 _BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
 _BY_NAME = {key.name: key for key in KEYS}
 
@@ -612,7 +614,13 @@ def _holds(key: Key, value: Any) -> bool:
     entries: Iterable[float] = value if isinstance(value, tuple) else (value,)
     low = -float("inf") if key.minimum is None else key.minimum
     high = float("inf") if key.maximum is None else key.maximum
-    return all(math.isfinite(entry) and low <= entry <= high for entry in entries)
+    return all(
+        isinstance(entry, int | float)
+        and math.isfinite(entry)
+        and low <= entry <= high
+        and not (isinstance(entry, int) and entry > _LARGEST_INT)
+        for entry in entries
+    )
 
 
 def _wanted(key: Key) -> str:
@@ -648,7 +656,8 @@ def _cross_check(config: ConfigDict) -> list[str]:
         faults.append(
             f"schedule.warmup_steps={config.schedule.warmup_steps} and "
             f"schedule.warmup_share={config.schedule.warmup_share}: at most one of "
-            "them may be above 0."
+            "them may be above 0; take the other back with "
+            "--config.schedule.warmup_share=0 or --config.schedule.warmup_steps=0."
         )
     if epochs == 0:
         faults.append("schedule.total_epochs=0.0 must be above 0.")

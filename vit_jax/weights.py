@@ -57,8 +57,19 @@ def load(path: str | os.PathLike) -> Loaded:
         ) from error
     preprocessing = workdir.read_preprocessing()
     names = workdir.read_classes()
-    model = build_model(section, num_classes=num_classes, dtype=jnp.dtype(dtype))
-    shape = (*preprocessing["image_size"], preprocessing["channels"])
+    if not 0 < len(names) <= num_classes:
+        raise ValueError(
+            f"{workdir.classes} is damaged: it has {len(names)} lines for a model of "
+            f"{num_classes} classes; restore it from a copy."
+        )
+    try:
+        model = build_model(section, num_classes=num_classes, dtype=jnp.dtype(dtype))
+        shape = (*preprocessing["image_size"], preprocessing["channels"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{workdir.config} or {workdir.preprocessing.name} beside it is damaged: "
+            f"{error}; restore it from a copy."
+        ) from error
     step, params = restore_params(workdir.checkpoints, abstract_params(model, shape))
     return Loaded(model, params, preprocessing, names, step)
 

@@ -22,6 +22,8 @@ class Workdir:
     """The files of one run below `path`."""
 
     def __init__(self, path: str | os.PathLike):
+        if not str(path):
+            raise ValueError("the workdir is empty; name a folder, as in runs/digits.")
         self.path = epath.Path(path)
         if "://" not in str(path):
             self.path = epath.Path(os.path.abspath(os.path.expanduser(path)))
@@ -72,8 +74,17 @@ class Workdir:
         _replace(self.classes, "".join(f"{name}\n" for name in names))
 
     def read_classes(self) -> tuple[str, ...]:
-        """Class names in the order of the model's outputs."""
-        return tuple(self.classes.read_text().splitlines())
+        """Class names in the order of the model's outputs.
+
+        Raises:
+          ValueError: the file is damaged.
+        """
+        try:
+            return tuple(self.classes.read_text().splitlines())
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"{self.classes} is damaged ({error}); restore it from a copy."
+            ) from error
 
     def write_preprocessing(self, preprocessing: dict[str, Any]) -> None:
         """Stores how an image file becomes the model's input."""

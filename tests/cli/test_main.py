@@ -2,6 +2,7 @@
 
 import json
 import runpy
+import shutil
 
 import numpy as np
 import pytest
@@ -68,6 +69,13 @@ def test_an_unknown_recipe_lists_the_recipes(tmp_path, capsys):
         ),
         ("def get_config(): return {}", "must return"),
         ("def get_config(): return [][0]", "IndexError"),
+        ("import sys; sys.exit(0)", "SystemExit"),
+        ("open('/absent/labels.txt')", "recipe.py can't be used"),
+        (
+            "from ml_collections import ConfigDict\n"
+            "def get_config(): return ConfigDict({'seed': 1})",
+            "lacks model.variant",
+        ),
     ],
 )
 def test_a_recipe_that_can_not_be_used_is_refused(tmp_path, capsys, source, message):
@@ -166,6 +174,29 @@ def test_a_folder_that_is_no_workdir_is_refused(tmp_path, images, capsys):
     for command in (["predict", str(images)], ["evaluate"]):
         assert main([*command, f"--workdir={tmp_path}"]) == 2
         assert "is not the workdir of a training run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("classes.txt", ""),
+        ("preprocessing.json", "{}"),
+        ("preprocessing.json", "[]"),
+        ("config.json", "{}"),
+        (
+            "config.json",
+            '{"model": {"num_classes": 10}, "train": {"compute_dtype": "x"}}',
+        ),
+    ],
+)
+def test_a_damaged_file_of_a_workdir_is_named(
+    workdir, tmp_path, images, capsys, file, text
+):
+    copied = tmp_path / "copied"
+    shutil.copytree(workdir, copied)
+    (copied / file).write_text(text)
+    assert main(["predict", f"--workdir={copied}", str(images)]) == 2
+    assert file in capsys.readouterr().err
 
 
 def test_evaluate_gives_the_figures_of_the_journal(workdir, capsys):

@@ -21,7 +21,7 @@ TINY = {
     "data.train.batch_size": 64,
     "schedule.total_epochs": "unset",
     "schedule.total_steps": 100,
-    "schedule.warmup_steps": 10,
+    "schedule.warmup_share": 0.1,
     "checkpoint.every_steps": 20,
     "evals.every_steps": 50,
     "log.every_steps": 1,

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from etils import epath
 
 from vit_jax.train.metrics import Journal, Throughput
@@ -41,3 +42,13 @@ def test_throughput_counts_since_its_restart(monkeypatch):
     figures = throughput.report()
     assert figures["images_per_second"] == 20.0
     assert abs(figures["data_wait_share"] - 0.2) < 1e-9
+
+
+@pytest.mark.parametrize("line", ["{", "5", '{"loss": 1}'])
+def test_a_damaged_line_inside_is_named_and_nothing_is_lost(tmp_path, line):
+    file = epath.Path(tmp_path / "metrics.jsonl")
+    text = f'{{"step": 1}}\n{line}\n{{"step": 3}}\n'
+    file.write_text(text)
+    with pytest.raises(ValueError, match=r"metrics\.jsonl is damaged in line 2"):
+        Journal(file)
+    assert file.read_text() == text

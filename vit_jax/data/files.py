@@ -95,8 +95,8 @@ def _images_below(folder: epath.Path, seen: set[str]) -> Iterator[str]:
     for path in folder.iterdir():
         if path.name.startswith("."):
             continue
-        if path.suffix.lower() in SUFFIXES:
-            yield path.name
-        elif path.is_dir():
+        if path.is_dir():
             for below in _images_below(path, seen):
                 yield os.path.join(path.name, below)
+        elif path.suffix.lower() in SUFFIXES:
+            yield path.name

@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import math
+import os
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 
@@ -70,7 +71,8 @@ def prepare(
     folder.mkdir(parents=True, exist_ok=True)
     settings = {"shard_size": shard_size, "shorter_side": shorter_side}
     class_names = list(next(iter(sources.values())).class_names)
-    _claim(folder, settings | {"class_names": class_names})
+    sources_are = {split: _fingerprint(source) for split, source in sources.items()}
+    _claim(folder, settings | {"class_names": class_names, "sources": sources_are})
     outcomes = {}
     for split, source in sources.items():
         shards = max(1, math.ceil(len(source) / shard_size))
@@ -97,12 +99,20 @@ def _claim(folder: epath.Path, settings: dict) -> None:
     if not index["class_names"]:
         write_whole(folder / INDEX, json.dumps({"splits": {}} | settings).encode())
         return
-    differing = [key for key, value in settings.items() if index[key] != value]
+    differing = [key for key, value in settings.items() if index.get(key) != value]
     if differing:
         raise ValueError(
             f"{folder} holds a set prepared with other {', '.join(differing)}; prepare "
             "into another folder."
         )
+
+
+def _fingerprint(source: Source) -> str:
+    """Text that changes with the names, labels or number of a source's examples."""
+    digest = hashlib.blake2b(source.labels().tobytes(), digest_size=16)
+    for index in range(len(source)):
+        digest.update(os.fsencode(source.name(index)) + b"\0")
+    return digest.hexdigest()
 
 
 def _shard(

@@ -131,6 +131,7 @@ class Run:
         parts = self.parts
         shape = parts.image_shape
         if not self.start_step:
+            self.progress.say("initialising the weights …")
             return create_state(
                 parts.model, parts.optimizer, shape, parts.mesh, self.config.seed
             )
@@ -294,6 +295,7 @@ class Run:
         return Result(self.step, True, self.journal.last("eval/accuracy"))
 
     def _ended(self) -> Result:
+        self.progress.close()
         skipped = sorted(self.parts.inputs.skipped)
         if skipped:
             more = ", …" if len(skipped) > _SKIPPED_SHOWN else ""

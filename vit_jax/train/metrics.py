@@ -180,13 +180,24 @@ def _line(row: dict[str, Any]) -> str:
 
 
 def _read_rows(file: epath.Path) -> list[dict[str, Any]]:
-    """The rows of a journal; a half line at its end, left by a kill, is dropped."""
+    """The rows of a journal; a half line at its end, left by a kill, is dropped.
+
+    Raises:
+      ValueError: another line is damaged.
+    """
     if not file.exists():
         return []
+    lines = file.read_text().splitlines(keepends=True)
+    if lines and not lines[-1].endswith("\n"):
+        lines.pop()
     rows = []
-    for line in file.read_text().splitlines():
+    for number, line in enumerate(lines, start=1):
         try:
             rows.append(json.loads(line))
-        except ValueError:
-            break
+            int(rows[-1]["step"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(
+                f"{file} is damaged in line {number}; it must be a JSON object with "
+                '"step". Mend the line or remove it, or move the file elsewhere.'
+            ) from error
     return rows
