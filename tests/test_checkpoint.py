@@ -96,7 +96,6 @@ def test_a_copied_checkpoint_restores(tmp_path):
     assert restore_params(tmp_path / "there", abstract(trees()[0]))[0] == 4
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_truncated_file_is_refused_with_the_step_named(tmp_path):
     save(tmp_path, 1, 2)
     params, training = trees()
