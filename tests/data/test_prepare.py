@@ -80,6 +80,17 @@ def test_other_settings_want_another_folder(photos, tmp_path):
         prepared(photos, tmp_path / "out", shorter_side=8)
 
 
+def test_a_changed_source_wants_another_folder(photos, tmp_path):
+    prepared({"train": photos["train"]}, tmp_path / "out")
+    prepared({"test": photos["test"]}, tmp_path / "out")
+    write_folder(tmp_path / "photos" / "train", {"a": 5, "b": 4}, kind="jpg")
+    changed = {"train": open_source(str(tmp_path / "photos"), "train")}
+    before = sorted(path.name for path in (tmp_path / "out").iterdir())
+    with pytest.raises(ValueError, match="source of split train has changed since"):
+        prepared(changed, tmp_path / "out")
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == before
+
+
 def test_a_shard_that_reads_back_otherwise_is_refused(photos, tmp_path, monkeypatch):
     class Forgetful:
         def __init__(self, *arguments):

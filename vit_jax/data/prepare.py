@@ -71,8 +71,9 @@ def prepare(
     folder.mkdir(parents=True, exist_ok=True)
     settings = {"shard_size": shard_size, "shorter_side": shorter_side}
     class_names = list(next(iter(sources.values())).class_names)
-    sources_are = {split: _fingerprint(source) for split, source in sources.items()}
-    _claim(folder, settings | {"class_names": class_names, "sources": sources_are})
+    _claim(folder, settings | {"class_names": class_names})
+    for split, source in sources.items():
+        _claim_split(folder, split, source)
     outcomes = {}
     for split, source in sources.items():
         shards = max(1, math.ceil(len(source) / shard_size))
@@ -99,11 +100,27 @@ def _claim(folder: epath.Path, settings: dict) -> None:
     if not index["class_names"]:
         write_whole(folder / INDEX, json.dumps({"splits": {}} | settings).encode())
         return
-    differing = [key for key, value in settings.items() if index.get(key) != value]
+    differing = [key for key, value in settings.items() if index[key] != value]
     if differing:
         raise ValueError(
             f"{folder} holds a set prepared with other {', '.join(differing)}; prepare "
             "into another folder."
+        )
+
+
+def _claim_split(folder: epath.Path, split: str, source: Source) -> None:
+    """Notes what a split is made of, or proves that it is still the same.
+
+    Raises:
+      ValueError: the source has other examples than when the split was begun.
+    """
+    note, text = folder / f"{split}.source", _fingerprint(source)
+    if not note.exists():
+        write_whole(note, text.encode())
+    elif note.read_text() != text:
+        raise ValueError(
+            f"the source of split {split} has changed since {folder} was begun; "
+            "prepare into another folder."
         )
 
 
