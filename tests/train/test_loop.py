@@ -37,7 +37,9 @@ def test_a_run_leaves_all_that_predict_needs_and_reports_its_end(tmp_path, capsy
         "preprocessing.json",
     ]
     assert complete_steps(tmp_path / "checkpoints") == [4, 6]
-    stored = configuration.from_json((tmp_path / "config.json").read_text())
+    stored = configuration.from_values(
+        json.loads((tmp_path / "config.json").read_text())
+    )
     assert stored.model.num_classes == 10
     said = capsys.readouterr().err
     assert "1,437 training images, 10 classes" in said
