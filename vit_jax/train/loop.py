@@ -19,12 +19,14 @@ from ml_collections import ConfigDict
 
 from vit_jax.checkpoint import Checkpoints, complete_steps, restore
 from vit_jax.evals import classification
+from vit_jax.models.variants import in_words
 from vit_jax.train import mesh as meshes
 from vit_jax.train import resume
 from vit_jax.train.assemble import Parts, assemble
 from vit_jax.train.interrupt import StopRequest
 from vit_jax.train.metrics import Journal, Progress, TensorBoard, Throughput
 from vit_jax.train.state import TrainState, abstract_state, create_state
+from vit_jax.weights import model_fields
 from vit_jax.workdir import Workdir
 
 # Steps that may be under way before the host looks at their figures: enough that the
@@ -275,9 +277,11 @@ class Run:
         parts, config = self.parts, self.config
         devices = jax.devices()
         batch, processes = config.data.train.batch_size, jax.process_count()
+        fields = model_fields(config.model.to_dict())
+        model = in_words(config.model.variant, fields)
         return (
             f"{config.data.source}: {parts.inputs.num_examples:,} training images, "
-            f"{len(parts.inputs.class_names)} classes; {config.model.variant}: "
+            f"{len(parts.inputs.class_names)} classes; {model}: "
             f"{parts.num_params:,} parameters\n"
             f"batch {batch} ({batch // processes} a process, "
             f"{batch // meshes.batch_devices(parts.mesh)} a device) on "
