@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 
+import cv2
 from absl import flags
 
 _PARENT_WATCH_SECONDS = 1.0
@@ -26,6 +27,8 @@ def start_worker(parent: int, worker: int, workers: int) -> None:
     # A terminal's Ctrl-C reaches the whole group; the parent alone answers it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _keep_freed_memory()
+    # The other workers have the other cores.
+    cv2.setNumThreads(1)
     _end_with_parent(parent)
 
 
