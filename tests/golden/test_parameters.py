@@ -20,6 +20,13 @@ UPDATE = bool(os.environ.get("VIT_JAX_UPDATE_GOLDEN"))
 
 MODELS = {
     "cifar10_tiny": ("cifar10_tiny", {"depth": 1}, (32, 32)),
+    "Ti_16_swiglu_map": (
+        "Ti/16",
+        {"depth": 1, "mlp": "swiglu", "pool": "map", "num_registers": 4},
+        (224, 224),
+    ),
+    "R50_B_16": ("R50+B/16", {"depth": 1, "stem_units": (1, 1)}, (224, 224)),
+    "R50x1": ("R50x1", {"stem_units": (1, 1)}, (224, 224)),
     "B_16_pretraining": ("B/16", {"depth": 1, "representation_size": 768}, (224, 224)),
 }
 

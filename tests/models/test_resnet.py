@@ -8,6 +8,7 @@ import pytest
 import vit_jax
 from tests.models.drawn import redraw
 from vit_jax import trees
+from vit_jax.models.resnet import ResNetStem
 
 IMAGES = jax.random.normal(jax.random.key(7), (2, 17, 32, 3))
 
@@ -49,3 +50,10 @@ def test_projection_can_be_left_out_only_where_channels_fit():
     model = vit_jax.create_model("R50+B/16", **options)
     with pytest.raises(ValueError, match="stem_projection=False needs .* width=256"):
         jax.eval_shape(model.init, jax.random.key(0), IMAGES)
+
+
+def test_a_hybrid_names_the_nearest_size_in_pixels():
+    stem = ResNetStem((), patch_size=8, width=64)
+    assert stem.grid_shape((224, 253)) == (7, 8)
+    with pytest.raises(ValueError, match="nearest: 224 or 256 columns"):
+        stem.grid_shape((224, 250))

@@ -163,6 +163,7 @@ def test_unknown_names_are_refused_with_a_near_one():
         resolve("B/16", {"num_class": 10})
     with pytest.raises(ValueError, match="model 'R50x1' has no keyword 'pool'"):
         resolve("R50x1", {"pool": "gap"})
+    assert resolve("R50x1", {"pool": None}) == resolve("R50x1", {})
     with pytest.raises(
         ValueError, match="model 'zzz' does not exist. There are: Ti/32"
     ):

@@ -12,7 +12,11 @@ from vit_jax.train.assemble import assemble
 def faults(config, **arguments):
     with pytest.raises(ValueError) as caught:
         assemble(config, **arguments)
-    return str(caught.value).splitlines()
+    first, *numbered = str(caught.value).splitlines()
+    if not numbered:
+        return [first]
+    assert first == f"{len(numbered)} faults:"
+    return [line.split(". ", 1)[1] for line in numbered]
 
 
 def test_a_sound_config_gives_parts_with_the_unset_filled_in():
@@ -91,6 +95,16 @@ def test_an_image_that_is_no_multiple_of_the_patch_names_the_nearest():
     (fault,) = faults(tiny_config(model__image_size=(8, 10)))
     assert fault.startswith("model.image_size=(8, 10) must be a multiple of")
     assert "8 or 12 columns" in fault
+
+
+@pytest.mark.parametrize("variant", ["R50x1", "R+Ti/16", "S/16"])
+def test_a_variant_of_each_kind_can_be_trained(variant):
+    unset = dict.fromkeys(
+        ("width", "depth", "num_heads", "mlp_dim", "patch_size", "dropout"), None
+    )
+    keys = {f"model__{name}": value for name, value in unset.items()}
+    config = tiny_config(model__variant=variant, model__image_size=(32,), **keys)
+    assert assemble(config).num_params > 5_000_000
 
 
 @pytest.mark.parametrize(("written", "meant"), [("B16", "B/16"), ("b/16", "B/16")])

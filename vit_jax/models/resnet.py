@@ -135,8 +135,11 @@ class ResNetStem(nn.Module):
         Raises:
           ValueError: the feature map is no multiple of the patch.
         """
-        halvings = 2 + max(0, len(self.units) - 1)
-        features = tuple(-(-side // 2**halvings) for side in image_shape)
+        halved = 2 ** (2 + max(0, len(self.units) - 1))
+        features = tuple(-(-side // halved) for side in image_shape)
+        if any(side % self.patch_size for side in features):
+            # In pixels, as they are asked for: whole tokens are the legal sizes' step.
+            return grid_shape(image_shape, halved * self.patch_size)
         return grid_shape(features, self.patch_size)
 
     @nn.compact

@@ -204,12 +204,12 @@ def resolve(name: str, overrides: Mapping[str, Any]) -> Spec:
     if name not in VARIANTS:
         raise ValueError(f"model {name!r} does not exist{_near(name, VARIANTS)}")
     fields = [field.name for field in dataclasses.fields(VARIANTS[name])]
-    for override in overrides:
+    given = {key: value for key, value in overrides.items() if value is not None}
+    for override in given:
         if override not in fields:
             raise ValueError(
                 f"model {name!r} has no keyword {override!r}{_near(override, fields)}"
             )
-    given = {key: value for key, value in overrides.items() if value is not None}
     return dataclasses.replace(VARIANTS[name], **given)
 
 

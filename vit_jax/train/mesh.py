@@ -19,14 +19,16 @@ BATCH_AXES = ("data", "fsdp")
 # Pattern of a '/'-joined name -> axis of each dimension; the first match wins. The
 # optimizer's moments end in the same names, so one table serves both.
 PARTITION_RULES = (
-    (r"attention/(query|key|value)/kernel$", ("fsdp", "tensor", None)),  # D, H, K
-    (r"attention/(query|key|value)/bias$", ("tensor", None)),  # H, K
-    (r"attention/out/kernel$", ("tensor", None, "fsdp")),  # H, K, D
-    (r"mlp/hidden/kernel$", ("fsdp", "tensor")),  # D, F
-    (r"mlp/hidden/bias$", ("tensor",)),  # F
+    # D, H, K; then H, K; then H, K, D.
+    (r"(attention|pool)/(query|key|value)/kernel$", ("fsdp", "tensor", None)),
+    (r"(attention|pool)/(query|key|value)/bias$", ("tensor", None)),
+    (r"(attention|pool)/out/kernel$", ("tensor", None, "fsdp")),
+    (r"mlp/(hidden|gate)/kernel$", ("fsdp", "tensor")),  # D, F
+    (r"mlp/(hidden|gate)/bias$", ("tensor",)),  # F
     (r"mlp/out/kernel$", ("tensor", "fsdp")),  # F, D
     (r"(head|pre_logits)/kernel$", ("fsdp", "tensor")),  # D, V
-    (r"stem/projection/kernel$", (None, None, None, "fsdp")),  # P, P, C, D
+    # Convolutions of every stem and ResNet: rows, columns, channels in and out.
+    (r"^(.*/)?(stem|stages|root)/(.*/)?kernel$", (None, None, None, "fsdp")),
     (r"", ()),
 )
 
