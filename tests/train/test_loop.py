@@ -16,7 +16,8 @@ import vit_jax
 from tests.train.digits import tiny_config
 from vit_jax import config as configuration
 from vit_jax.checkpoint import complete_steps
-from vit_jax.train import assemble, loop, losses
+from vit_jax.train import advice, assemble, loop, losses
+from vit_jax.train.evaluate import evaluate_workdir
 from vit_jax.train.loop import TrainingDiverged, train_and_evaluate
 
 
@@ -311,3 +312,117 @@ def test_the_step_is_traced_once(tmp_path, monkeypatch):
     prepare = chex.assert_max_traces(assemble.mixing.prepare, n=1)
     monkeypatch.setattr(assemble.mixing, "prepare", prepare)
     assert train_and_evaluate(tiny_config(), tmp_path).finished
+
+
+def losing(monkeypatch, *steps):
+    """Makes the gradient of so many steps nan."""
+    prepare = assemble.mixing.prepare
+
+    def spoilt(batch, key, **keywords):
+        images, targets = prepare(batch, key, **keywords)
+        first = batch["index"][0] // 16 + 1
+        bad = jnp.isin(first, jnp.array(steps))
+        return images, jnp.where(bad, jnp.nan, targets)
+
+    monkeypatch.setattr(assemble.mixing, "prepare", spoilt)
+
+
+def test_steps_without_a_number_are_passed_over_up_to_the_limit(
+    tmp_path, monkeypatch, capsys
+):
+    losing(monkeypatch, 3, 5)
+    config = tiny_config(train__max_nonfinite_steps=2, log__every_steps=2)
+    assert train_and_evaluate(config, tmp_path).finished
+    said = capsys.readouterr().err
+    assert "step 3 is passed over, 1 of at most 2: loss nan, gradient_norm nan" in said
+    assert "on examples 32 to 47 of the run (digits" in said
+    found = {row["step"]: row for row in rows(tmp_path) if "loss" in row}
+    assert [step for step, row in found.items() if row["loss"] is None] == [3, 5]
+    assert found[3]["passed_over"] is found[5]["passed_over"] is True
+    assert found[3]["gradient_norm"] is None
+    assert found[6]["nonfinite_steps"] == 2
+    assert "nonfinite_steps" not in found[2]
+    assert "NaN" not in (tmp_path / "metrics.jsonl").read_text()
+
+
+def test_the_limit_holds_over_a_restart_and_names_the_last_checkpoint(
+    tmp_path, monkeypatch
+):
+    losing(monkeypatch, 3, 5)
+    config = tiny_config(
+        train__max_nonfinite_steps=1,
+        schedule__total_steps=4,
+        schedule__decay="constant",
+    )
+    assert train_and_evaluate(config, tmp_path).finished
+    config.schedule.total_steps = 6
+    with pytest.raises(
+        TrainingDiverged,
+        match=r"at step 5: loss nan, .* on examples 64 to 79 of the run .*"
+        r"checkpoints/4 is the newest",
+    ):
+        train_and_evaluate(config, tmp_path)
+
+
+def test_the_average_is_evaluated_saved_and_used_to_predict(tmp_path):
+    config = tiny_config(train__ema_decay=0.9, schedule__base_learning_rate=0.1)
+    evaluation = train_and_evaluate(config, tmp_path).evaluation
+    average, weights = vit_jax.load(tmp_path), vit_jax.load(tmp_path, ema=False)
+    differ = jax.tree.map(
+        lambda one, other: not np.array_equal(one, other),
+        average.params,
+        weights.params,
+    )
+    assert any(jax.tree.leaves(differ))
+    figures = evaluate_workdir(tmp_path)
+    np.testing.assert_allclose(figures["loss"], evaluation["eval/loss"], rtol=1e-5)
+
+
+def test_the_average_goes_on_after_a_restart_and_may_start_late(tmp_path, capsys):
+    values = {"train__ema_decay": 0.9, "schedule__decay": "constant"}
+    for name, stops in (("straight", [6]), ("stopped", [3, 6])):
+        for total in stops:
+            config = tiny_config(schedule__total_steps=total, **values)
+            train_and_evaluate(config, tmp_path / name)
+    straight, stopped = (
+        vit_jax.load(tmp_path / name).params for name in ("straight", "stopped")
+    )
+    chex.assert_trees_all_equal(straight, stopped)
+    late = tiny_config(schedule__total_steps=3, schedule__decay="constant")
+    train_and_evaluate(late, tmp_path / "late")
+    late.schedule.total_steps, late.train.ema_decay = 6, 0.9
+    capsys.readouterr()
+    train_and_evaluate(late, tmp_path / "late")
+    assert "has no moving average: it starts at the weights" in capsys.readouterr().err
+    late.schedule.total_steps, late.train.ema_decay = 8, 0.0
+    assert train_and_evaluate(late, tmp_path / "late").finished
+    assert vit_jax.load(tmp_path / "late").step == 8
+
+
+def test_accumulation_is_announced_and_changes_no_loss(tmp_path, capsys):
+    losses = []
+    for steps in (1, 2):
+        config = tiny_config(train__accumulation_steps=steps, augment__mixup=0.5)
+        train_and_evaluate(config, tmp_path / str(steps))
+        found = rows(tmp_path / str(steps))
+        losses.append([row["loss"] for row in found if "loss" in row])
+    assert "2 a device, in 2 micro-batches of 1)" in capsys.readouterr().err
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
+
+
+def test_few_images_for_a_plain_vit_are_noted_once(tmp_path, capsys):
+    train_and_evaluate(tiny_config(), tmp_path)
+    said = capsys.readouterr().err
+    assert said.count("note: 1,437 images are few for a ViT from scratch") == 1
+    assert "model.stem=conv" in said
+    train_and_evaluate(tiny_config(schedule__total_steps=7), tmp_path)
+    assert "note:" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "change", [{"model__stem": "conv"}, {"augment__preset": "medium1"}]
+)
+def test_who_has_followed_the_advice_does_not_get_it(change):
+    assert advice.learns_little(tiny_config(), 99_999)
+    assert not advice.learns_little(tiny_config(), 100_000)
+    assert not advice.learns_little(tiny_config(**change), 10)
