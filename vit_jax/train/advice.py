@@ -1,17 +1,15 @@
-"""What a run says of itself before it starts."""
+"""What a run says of its batch and its data before it starts."""
 
-import jax
 from ml_collections import ConfigDict
 
-from vit_jax.models.variants import ResNetSpec, in_words, resolve
+from vit_jax.models.variants import ResNetSpec, resolve
 from vit_jax.train import mesh as meshes
 from vit_jax.train.assemble import Parts
 from vit_jax.train.inputs import augment_values
 from vit_jax.weights import model_fields
 
-# Below this a plain ViT that starts from scratch stays behind a convolutional network
-# (Dosovitskiy et al. 2021, section 4.3, has 1.3 million as few; DeiT needs strong
-# augmentation there).
+# A plain ViT from scratch stays behind a convolutional network well above this
+# (Dosovitskiy et al. 2021, section 4.3: on ImageNet's 1.3 million).
 _FEW_IMAGES = 100_000
 _WAYS_OUT = (
     "a convolutional stem (model.stem=conv) or strong augmentation "
@@ -19,33 +17,21 @@ _WAYS_OUT = (
 )
 
 
-def introduction(parts: Parts, *, first: bool) -> str:
-    """What is about to happen, in numbers that can be checked against a recipe.
+def micro_batches(parts: Parts) -> str:
+    """How accumulation cuts what a device has of a batch; empty where it doesn't."""
+    steps = parts.config.train.accumulation_steps
+    if steps == 1:
+        return ""
+    size = parts.config.data.train.batch_size // meshes.batch_devices(parts.mesh)
+    return f", in {steps} micro-batches of {size // steps}"
 
-    Args:
-      first: whether the run starts, rather than goes on.
-    """
-    config, devices = parts.config, jax.devices()
-    batch, processes = config.data.train.batch_size, jax.process_count()
-    per_device = batch // meshes.batch_devices(parts.mesh)
-    micro = config.train.accumulation_steps
-    cut = f", in {micro} micro-batches of {per_device // micro}" if micro > 1 else ""
-    model = in_words(config.model.variant, model_fields(config.model.to_dict()))
-    lines = [
-        f"{config.data.source}: {parts.inputs.num_examples:,} training images, "
-        f"{len(parts.inputs.class_names)} classes; {model}: "
-        f"{parts.num_params:,} parameters",
-        f"batch {batch} ({batch // processes} a process, {per_device} a device{cut}) "
-        f"on {processes} process(es) with {len(devices)} device(s) of kind "
-        f"{devices[0].device_kind}; peak learning rate "
-        f"{parts.peak_learning_rate:g}, {parts.total_steps:,} steps",
-    ]
-    if first and learns_little(config, parts.inputs.num_examples):
-        lines.append(
-            f"note: {parts.inputs.num_examples:,} images are few for a ViT from "
-            f"scratch; {_WAYS_OUT} help"
-        )
-    return "\n".join(lines)
+
+def few_images(parts: Parts) -> str:
+    """A line on what helps a ViT from scratch on few images; empty where not due."""
+    count = parts.inputs.num_examples
+    if not learns_little(parts.config, count):
+        return ""
+    return f"note: {count:,} images are few for a ViT from scratch; {_WAYS_OUT} help"
 
 
 def learns_little(config: ConfigDict, num_examples: int) -> bool:

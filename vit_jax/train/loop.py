@@ -20,14 +20,14 @@ from ml_collections import ConfigDict
 
 from vit_jax.checkpoint import Checkpoints, complete_steps, restore, restore_ema
 from vit_jax.evals import classification
+from vit_jax.models.variants import in_words
+from vit_jax.train import advice, nonfinite, resume
 from vit_jax.train import mesh as meshes
-from vit_jax.train import resume
-from vit_jax.train.advice import introduction
 from vit_jax.train.assemble import Parts, assemble
-from vit_jax.train.diverged import TrainingDiverged, diverged, nonfinite
 from vit_jax.train.interrupt import StopRequest
 from vit_jax.train.metrics import Journal, Progress, TensorBoard, Throughput
 from vit_jax.train.state import TrainState, create_state
+from vit_jax.weights import model_fields
 from vit_jax.workdir import Workdir
 
 # Steps that may be under way before the host looks at their figures: enough that the
@@ -37,6 +37,10 @@ _SKIPPED_SHOWN = 20
 
 
 _norm = jax.jit(optax.tree.norm)
+
+
+class TrainingDiverged(RuntimeError):
+    """The loss or the gradient stopped being a number."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,7 +109,9 @@ class Run:
                 self.progress.say(line)
         if self._finished() and self._evaluated():
             return self._already_finished()
-        self.progress.say(introduction(self.parts, first=not self.start_step))
+        self.progress.say(self._introduction())
+        if not self.start_step and (note := advice.few_images(self.parts)):
+            self.progress.say(note)
         self.state = self._first_state()
         self._open_writers()
         if self._evaluation_due() and not self._evaluated():
@@ -216,12 +222,12 @@ class Run:
             figures = {
                 name: float(value) for name, value in jax.device_get(figures).items()
             }
-            passed_over = self._passed_over(step, figures)
-            if (
-                step % self.config.log.every_steps
-                and step != self.parts.total_steps
-                and not passed_over
-            ):
+            passed_over = nonfinite.passed_over(self.parts, step, figures)
+            if passed_over.stops:
+                raise TrainingDiverged(self._diverged(step, passed_over.reason))
+            if passed_over:
+                self.progress.say(passed_over.reason)
+            elif step % self.config.log.every_steps and step != self.parts.total_steps:
                 continue
             row = {"step": step} | figures | self.throughput.report()
             if self.parts.inputs.skipped:
@@ -229,27 +235,6 @@ class Run:
             self._record(row)
             if not passed_over:
                 self.progress.show(row)
-
-    def _passed_over(self, step: int, figures: dict[str, Any]) -> bool:
-        """Whether the step changed nothing; its figures then become fit for JSON."""
-        count = int(figures.pop("nonfinite_steps"))
-        if count:
-            figures["nonfinite_steps"] = count
-        bad = [name for name, value in figures.items() if not math.isfinite(value)]
-        if not bad:
-            return False
-        shown = ", ".join(f"{name} {figures[name]}" for name in bad)
-        reason = nonfinite(self.parts, step, shown)
-        if count > self.config.train.max_nonfinite_steps:
-            raise TrainingDiverged(
-                diverged(self.parts, self.workdir, step, self.saved_step, reason)
-            )
-        self.progress.say(
-            f"step {step} is passed over, {count} of at most "
-            f"{self.config.train.max_nonfinite_steps}: {reason}"
-        )
-        figures.update(dict.fromkeys(bad), passed_over=True)
-        return True
 
     def _record(self, row: dict[str, Any]) -> None:
         if self.leads:
@@ -264,16 +249,12 @@ class Run:
             return
         if not math.isfinite(jax.device_get(_norm(self.state.params))):
             reason = "its update left weights that are not finite"
-            raise TrainingDiverged(
-                diverged(self.parts, self.workdir, self.step, self.saved_step, reason)
-            )
+            raise TrainingDiverged(self._diverged(self.step, reason))
         if self.tensorboard:
             self.tensorboard.flush()
+        state = self.state
         self.checkpoints.save(
-            self.step,
-            self.state.params,
-            self.state.training(),
-            self.state.ema_params,
+            self.step, state.params, state.training(), state.ema_params
         )
         self.saved_step = self.step
 
@@ -309,6 +290,25 @@ class Run:
         row = self.journal.last("eval/accuracy")
         return row is not None and row["step"] == self.step
 
+    def _introduction(self) -> str:
+        """What is about to happen, in numbers that can be checked against a recipe."""
+        parts, config = self.parts, self.config
+        devices = jax.devices()
+        batch, processes = config.data.train.batch_size, jax.process_count()
+        fields = model_fields(config.model.to_dict())
+        model = in_words(config.model.variant, fields)
+        return (
+            f"{config.data.source}: {parts.inputs.num_examples:,} training images, "
+            f"{len(parts.inputs.class_names)} classes; {model}: "
+            f"{parts.num_params:,} parameters\n"
+            f"batch {batch} ({batch // processes} a process, "
+            f"{batch // meshes.batch_devices(parts.mesh)} a device"
+            f"{advice.micro_batches(parts)}) on "
+            f"{processes} process(es) with {len(devices)} device(s) of kind "
+            f"{devices[0].device_kind}; peak learning rate "
+            f"{parts.peak_learning_rate:g}, {parts.total_steps:,} steps"
+        )
+
     def _already_finished(self) -> Result:
         self.progress.say(
             f"this run is finished: step {self.step} of "
@@ -336,3 +336,16 @@ class Run:
             )
         last = self.journal.last("eval/accuracy")
         return Result(self.step, self._finished(), last)
+
+    def _diverged(self, step: int, reason: str) -> str:
+        saved = f"checkpoints/{self.saved_step} is the newest checkpoint"
+        kept = saved if self.saved_step else "no checkpoint was saved before"
+        return (
+            f"training diverged at step {step}: {reason}; {kept} in "
+            f"{self.workdir.path}. Lower schedule.base_learning_rate, lengthen the "
+            "warmup or lower optimizer.clip_norm; train.max_nonfinite_steps="
+            f"{self.config.train.max_nonfinite_steps} is how many such steps may be "
+            "passed over. The same command then goes on from that checkpoint; should "
+            "it diverge again at once, move the checkpoint elsewhere to go on from the "
+            "one before, or use another workdir."
+        )
