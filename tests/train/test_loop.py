@@ -426,3 +426,24 @@ def test_who_has_followed_the_advice_does_not_get_it(change):
     assert advice.learns_little(tiny_config(), 99_999)
     assert not advice.learns_little(tiny_config(), 100_000)
     assert not advice.learns_little(tiny_config(**change), 10)
+
+
+def test_a_run_with_frozen_weights_and_half_moments_goes_on(tmp_path):
+    changes = {
+        "train__freeze": ("stem/.*", "encoder/.*"),
+        "optimizer__moment_dtype": "bfloat16",
+        "schedule__decay": "constant",
+    }
+    for total in (2, 6):
+        config = tiny_config(schedule__total_steps=total, **changes)
+        train_and_evaluate(config, tmp_path / "stopped")
+    train_and_evaluate(tiny_config(**changes), tmp_path / "straight")
+    stopped, straight = (
+        vit_jax.load(tmp_path / name).params for name in ("stopped", "straight")
+    )
+    chex.assert_trees_all_equal(stopped, straight)
+    parts = assemble.assemble(tiny_config())
+    fresh = parts.init(jax.random.key(0))
+    for frozen in ("stem", "encoder"):
+        chex.assert_trees_all_equal(stopped[frozen], jax.device_get(fresh[frozen]))
+    assert not np.array_equal(stopped["head"]["kernel"], fresh["head"]["kernel"])
