@@ -5,6 +5,7 @@ import json
 import chex
 import jax
 import numpy as np
+import pytest
 
 import vit_jax
 from tests.train.digits import tiny_config
@@ -32,6 +33,7 @@ def test_the_average_is_evaluated_saved_and_used_to_predict(tmp_path):
     np.testing.assert_allclose(figures["loss"], evaluation["eval/loss"], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_average_goes_on_after_a_restart_and_may_start_late(tmp_path, capsys):
     values = {"train__ema_decay": 0.9, "schedule__decay": "constant"}
     for name, stops in (("straight", [6]), ("stopped", [3, 6])):
@@ -64,6 +66,7 @@ def test_accumulation_is_announced_and_changes_no_loss(tmp_path, capsys):
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_run_with_frozen_weights_and_half_moments_goes_on(tmp_path):
     changes = {
         "train__freeze": ("stem/.*", "encoder/.*"),
