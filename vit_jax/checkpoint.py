@@ -2,6 +2,7 @@
 
 A step's folder holds two items: `params`, the weights alone, and `training`, all else
 that an exact continuation needs. So weights are read without knowing the optimizer.
+Where a moving average of the weights is kept, it is a third, `ema_params`.
 """
 
 import os
@@ -18,7 +19,11 @@ from vit_jax import trees
 # folders can't be renamed, as on gs://, the folder itself is there from the start.)
 _COMPLETE = "commit_success.txt"
 _NOT_DAMAGE = (PermissionError, MemoryError, jax.errors.JaxRuntimeError)
-_CONTENT = {"params": "parameters", "training": "optimizer state"}
+_CONTENT = {
+    "params": "parameters",
+    "training": "optimizer state",
+    "ema_params": "moving average",
+}
 
 
 class Checkpoints:
@@ -32,13 +37,17 @@ class Checkpoints:
         _set_incomplete_aside(self.directory)
         self._manager = ocp.CheckpointManager(self.directory, options=options)
 
-    def save(self, step: int, params: Any, training: Any) -> None:
+    def save(
+        self, step: int, params: Any, training: Any, ema_params: Any = None
+    ) -> None:
         """Starts a save and returns; an earlier save that failed raises here."""
-        items = ocp.args.Composite(
-            params=ocp.args.StandardSave(params),
-            training=ocp.args.StandardSave(training),
-        )
-        self._manager.save(step, args=items, force=True)
+        trees = {"params": params, "training": training, "ema_params": ema_params}
+        items = {
+            name: ocp.args.StandardSave(tree)
+            for name, tree in trees.items()
+            if tree is not None
+        }
+        self._manager.save(step, args=ocp.args.Composite(**items), force=True)
 
     def wait(self) -> None:
         """Returns when the last save is on disk; raises if it failed."""
@@ -80,11 +89,20 @@ def restore(
     return weights, _restore(folder / "training", training)
 
 
-def restore_params(directory: str | os.PathLike, params: Any) -> tuple[int, Any]:
+def restore_ema(directory: str | os.PathLike, step: int, params: Any) -> Any:
+    """The weights' moving average of a step, as `restore`; None where it has none."""
+    folder = epath.Path(directory) / str(step) / "ema_params"
+    return _restore(folder, params) if folder.exists() else None
+
+
+def restore_params(
+    directory: str | os.PathLike, params: Any, *, ema: bool = True
+) -> tuple[int, Any]:
     """(step, weights) of the newest checkpoint; the optimizer is not read.
 
     Args:
       directory: a run's `checkpoints/`.
+      ema: whether to read the weights' moving average where there is one.
       params: tree of `jax.ShapeDtypeStruct`; without shardings, all goes to the first
         device (never to where it was saved from, which may not exist here).
 
@@ -106,7 +124,8 @@ def restore_params(directory: str | os.PathLike, params: Any) -> tuple[int, Any]
         ),
         params,
     )
-    return steps[-1], _restore(folder / "params", placed)
+    average = ema and (folder / "ema_params").exists()
+    return steps[-1], _restore(folder / ("ema_params" if average else "params"), placed)
 
 
 def _is_step(folder: epath.Path) -> bool:

@@ -37,8 +37,13 @@ class Loaded:
     step: int
 
 
-def load(path: str | os.PathLike) -> Loaded:
+def load(path: str | os.PathLike, *, ema: bool = True) -> Loaded:
     """The model of a training workdir, from its newest complete checkpoint.
+
+    Args:
+      path: the run's folder.
+      ema: whether to take the weights' moving average where the run keeps one
+        (train.ema_decay); False: the weights themselves.
 
     Raises:
       FileNotFoundError: `path` is no workdir, or has no complete checkpoint.
@@ -70,7 +75,9 @@ def load(path: str | os.PathLike) -> Loaded:
             f"{workdir.config} or {workdir.preprocessing.name} beside it is damaged: "
             f"{error}; restore it from a copy."
         ) from error
-    step, params = restore_params(workdir.checkpoints, abstract_params(model, shape))
+    step, params = restore_params(
+        workdir.checkpoints, abstract_params(model, shape), ema=ema
+    )
     return Loaded(model, params, preprocessing, names, step)
 
 

@@ -5,6 +5,7 @@ import difflib
 from vit_jax.config.data_keys import DATA_KEYS
 from vit_jax.config.key import Key
 from vit_jax.config.model_keys import MODEL_KEYS
+from vit_jax.config.optimizer_keys import OPTIMIZER_KEYS
 from vit_jax.config.training_keys import TRAINING_KEYS
 
 KEYS = (
@@ -17,6 +18,7 @@ KEYS = (
     ),
     *MODEL_KEYS,
     *DATA_KEYS,
+    *OPTIMIZER_KEYS,
     *TRAINING_KEYS,
 )
 BY_NAME = {key.name: key for key in KEYS}

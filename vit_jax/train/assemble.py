@@ -19,25 +19,31 @@ from ml_collections import ConfigDict
 from vit_jax import config as configuration
 from vit_jax import trees
 from vit_jax.models.variants import resolve
+from vit_jax.train import durations, mixing
 from vit_jax.train import mesh as meshes
-from vit_jax.train import mixing, schedules
 from vit_jax.train.inputs import Inputs, mixing_values, open_inputs
-from vit_jax.train.optimizer import make_optimizer
-from vit_jax.train.state import state_shardings
+from vit_jax.train.optimizer import make_optimizer, trained_mask
+from vit_jax.train.state import Init, TrainState, abstract_state, make_init, placed
 from vit_jax.train.step import make_train_step
-from vit_jax.weights import abstract_params, build_model, make_logits
+from vit_jax.weights import build_model, make_logits
 
 T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True)
 class Parts:
-    """All that a run is made of; `config` has its unset keys filled in."""
+    """All that a run is made of; `config` has its unset keys filled in.
+
+    `init` makes fresh weights from a key; `state` is abstract: shapes, types and
+    shardings.
+    """
 
     config: ConfigDict
     mesh: jax.sharding.Mesh
     inputs: Inputs
     model: nn.Module
+    init: Init
+    state: TrainState
     image_shape: tuple[int, int, int]
     num_params: int
     total_steps: int
@@ -65,12 +71,22 @@ def assemble(config: ConfigDict, *, faults: Sequence[str] = ()) -> Parts:
     if inputs is not None:
         found.extend(_settle_classes(config, inputs))
     model = found.attempt(lambda: _model(config), "model.", "train.compute_dtype")
-    total_steps = found.attempt(lambda: _total_steps(config, inputs), "schedule.total")
-    schedule = found.attempt(lambda: _schedule(config, total_steps), "schedule.")
+    size = None if inputs is None else inputs.num_examples
+    keys = ("schedule.", "data.train.batch_size")
+    total_steps = found.attempt(lambda: durations.total_steps(config, size), *keys)
+    schedule = found.attempt(
+        lambda: durations.make_schedule(config, size, total_steps), *keys
+    )
+    optimizer = found.attempt(
+        lambda: _optimizer(config, model, schedule),
+        "optimizer.",
+        "schedule.",
+        "train.freeze",
+    )
     if mesh is not None:
         found.extend(_batch_faults(config, mesh))
     configuration.refuse([*faults, *wrong, *found])
-    return _parts(config, mesh, inputs, model, total_steps, schedule)
+    return _parts(config, mesh, inputs, model, total_steps, schedule, optimizer)
 
 
 class _Faults(list):
@@ -105,13 +121,16 @@ def _batch_faults(config: ConfigDict, mesh: jax.sharding.Mesh) -> list[str]:
     faults = []
     for split in ("train", "eval"):
         size = config.data[split].batch_size
-        if size < 1 or size % devices == 0:
+        micro = config.train.accumulation_steps if split == "train" else 1
+        if size < 1 or micro < 1 or size % (devices * micro) == 0:
             continue
-        below, above = size // devices * devices, -(-size // devices) * devices
+        unit = devices * micro
+        below, above = size // unit * unit, -(-size // unit) * unit
         nearest = f"{below} or {above}" if below else f"{above}"
+        times = f" times train.accumulation_steps={micro}" if micro > 1 else ""
         faults.append(
             f"data.{split}.batch_size={size} must be a multiple of the {devices} "
-            f"devices on mesh axes data, fsdp; take {nearest}."
+            f"devices on mesh axes data, fsdp{times}; take {nearest}."
         )
     return faults
 
@@ -130,56 +149,49 @@ def _settle_classes(config: ConfigDict, inputs: Inputs) -> list[str]:
     return []
 
 
-def _model(config: ConfigDict) -> nn.Module:
+@dataclasses.dataclass(frozen=True)
+class _Model:
+    """A model, how its weights are made, and their shapes."""
+
+    module: nn.Module
+    init: Init
+    params: Any
+
+
+def _model(config: ConfigDict) -> _Model:
     """The model, with its image size proved by tracing it (nothing is compiled)."""
     try:
         resolve(config.model.variant, {})
     except ValueError as error:
         raise ValueError(f"model.variant={config.model.variant}: {error}") from error
     try:
-        model = build_model(
+        module = build_model(
             config.model.to_dict(),
             num_classes=config.model.num_classes or 1,
             dtype=jnp.dtype(config.train.compute_dtype),
         )
-        abstract_params(model, _image_shape(config))
+        init = make_init(module, _image_shape(config))
+        return _Model(module, init, jax.eval_shape(init, jax.random.key(0)))
     except ValueError as error:
         lines = str(error).splitlines()
         raise ValueError("\n".join(f"model.{line}" for line in lines)) from error
-    return model
 
 
 def _image_shape(config: ConfigDict) -> tuple[int, int, int]:
     return (*configuration.image_shape(config), config.model.channels)
 
 
-def _total_steps(config: ConfigDict, inputs: Inputs | None) -> int | None:
-    """Optimizer steps of the run; None where the data that would tell is not there."""
-    if config.schedule.total_steps is not None:
-        return config.schedule.total_steps
-    if inputs is None or config.data.train.batch_size < 1:
+def _optimizer(
+    config: ConfigDict, model: _Model | None, schedule: optax.Schedule | None
+) -> optax.GradientTransformationExtraArgs | None:
+    if model is None or schedule is None:
         return None
-    examples = config.schedule.total_epochs * inputs.num_examples
-    return max(1, round(examples / config.data.train.batch_size))
-
-
-def _peak_learning_rate(config: ConfigDict) -> float:
-    return schedules.scaled_learning_rate(
-        config.schedule.base_learning_rate,
-        batch_size=config.data.train.batch_size,
-        base_batch_size=config.schedule.base_batch_size,
-    )
-
-
-def _schedule(config: ConfigDict, total_steps: int | None) -> optax.Schedule | None:
-    if total_steps is None:
-        return None
-    return schedules.warmup_then_decay(
-        _peak_learning_rate(config),
-        total_steps=total_steps,
-        warmup_steps=config.schedule.warmup_steps
-        or round(config.schedule.warmup_share * total_steps),
-        decay=config.schedule.decay,
+    return make_optimizer(
+        schedule,
+        model.params,
+        peak=durations.peak_learning_rate(config),
+        freeze=config.train.freeze,
+        **config.optimizer,
     )
 
 
@@ -187,13 +199,14 @@ def _parts(
     config: ConfigDict,
     mesh: jax.sharding.Mesh,
     inputs: Inputs,
-    model: nn.Module,
+    model: _Model,
     total_steps: int,
     schedule: optax.Schedule,
+    optimizer: optax.GradientTransformationExtraArgs,
 ) -> Parts:
     """Puts together what was found sound."""
-    image_shape = _image_shape(config)
-    optimizer = make_optimizer(schedule, **config.optimizer)
+    ema_decay = config.train.ema_decay
+    state = abstract_state(model.params, optimizer, mesh, ema=bool(ema_decay))
     prepare = functools.partial(
         mixing.prepare,
         num_classes=config.model.num_classes,
@@ -205,23 +218,25 @@ def _parts(
         config=config,
         mesh=mesh,
         inputs=inputs,
-        model=model,
-        image_shape=image_shape,
-        num_params=trees.count(abstract_params(model, image_shape)),
+        model=model.module,
+        init=model.init,
+        state=state,
+        image_shape=_image_shape(config),
+        num_params=trees.count(model.params),
         total_steps=total_steps,
-        peak_learning_rate=_peak_learning_rate(config),
+        peak_learning_rate=durations.peak_learning_rate(config),
         optimizer=optimizer,
         train_step=make_train_step(
-            model,
+            model.module,
             optimizer,
             schedule,
             prepare=prepare,
             loss=config.train.loss,
             seed=config.seed,
-            shardings=(
-                state_shardings(model, optimizer, image_shape, mesh),
-                meshes.replicated(mesh),
-            ),
+            shardings=(placed(state), meshes.replicated(mesh)),
+            trained=trained_mask(model.params, config.train.freeze),
+            accumulation_steps=config.train.accumulation_steps,
+            ema_decay=ema_decay,
         ),
-        logits_of=make_logits(model, inputs.preprocessing),
+        logits_of=make_logits(model.module, inputs.preprocessing),
     )

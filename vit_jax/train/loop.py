@@ -14,18 +14,19 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import optax
 from ml_collections import ConfigDict
 
-from vit_jax.checkpoint import Checkpoints, complete_steps, restore
+from vit_jax.checkpoint import Checkpoints, complete_steps, restore, restore_ema
 from vit_jax.evals import classification
 from vit_jax.models.variants import in_words
+from vit_jax.train import advice, nonfinite, resume
 from vit_jax.train import mesh as meshes
-from vit_jax.train import resume
 from vit_jax.train.assemble import Parts, assemble
 from vit_jax.train.interrupt import StopRequest
 from vit_jax.train.metrics import Journal, Progress, TensorBoard, Throughput
-from vit_jax.train.state import TrainState, abstract_state, create_state
+from vit_jax.train.state import TrainState, create_state
 from vit_jax.weights import model_fields
 from vit_jax.workdir import Workdir
 
@@ -64,7 +65,8 @@ def train_and_evaluate(
     Raises:
       ValueError: faults of the config, all together, before anything is compiled; or a
         workdir that can't be written or holds another model's run.
-      TrainingDiverged: loss or gradient is not finite; the last good checkpoint stays.
+      TrainingDiverged: loss or gradient was not finite in more steps than
+        train.max_nonfinite_steps allows; the last good checkpoint stays.
     """
     parts = assemble(config, faults=faults)
     run = Run(parts, Workdir(workdir))
@@ -108,6 +110,8 @@ class Run:
         if self._finished() and self._evaluated():
             return self._already_finished()
         self.progress.say(self._introduction())
+        if not self.start_step and (note := advice.few_images(self.parts)):
+            self.progress.say(note)
         self.state = self._first_state()
         self._open_writers()
         if self._evaluation_due() and not self._evaluated():
@@ -130,20 +134,29 @@ class Run:
         self._open.close()
 
     def _first_state(self) -> TrainState:
-        parts = self.parts
-        shape = parts.image_shape
+        parts, abstract = self.parts, self.parts.state
         if not self.start_step:
             self.progress.say("initialising the weights …")
-            return create_state(
-                parts.model, parts.optimizer, shape, parts.mesh, self.config.seed
-            )
+            return create_state(parts.init, parts.optimizer, abstract, self.config.seed)
         self.progress.say(f"going on from the checkpoint of step {self.start_step}")
-        abstract = abstract_state(parts.model, parts.optimizer, shape, parts.mesh)
-        rest = {"step": abstract.step, "opt_state": abstract.opt_state}
         params, rest = restore(
-            self.workdir.checkpoints, self.start_step, abstract.params, rest
+            self.workdir.checkpoints,
+            self.start_step,
+            abstract.params,
+            abstract.training(),
         )
-        return TrainState(params=params, **rest)
+        state = TrainState(params=params, **rest)
+        if abstract.ema_params is None:
+            return state
+        average = restore_ema(
+            self.workdir.checkpoints, self.start_step, abstract.ema_params
+        )
+        if average is None:
+            self.progress.say(
+                "the checkpoint has no moving average: it starts at the weights"
+            )
+            average = jax.tree.map(jnp.copy, params)
+        return dataclasses.replace(state, ema_params=average)
 
     def _open_writers(self) -> None:
         """Only now, with a state at hand, is anything in the workdir changed."""
@@ -209,16 +222,19 @@ class Run:
             figures = {
                 name: float(value) for name, value in jax.device_get(figures).items()
             }
-            if not all(math.isfinite(value) for value in figures.values()):
-                shown = ", ".join(f"{name} {value}" for name, value in figures.items())
-                raise TrainingDiverged(self._diverged(step, shown))
-            if step % self.config.log.every_steps and step != self.parts.total_steps:
+            passed_over = nonfinite.passed_over(self.parts, step, figures)
+            if passed_over.stops:
+                raise TrainingDiverged(self._diverged(step, passed_over.reason))
+            if passed_over:
+                self.progress.say(passed_over.reason)
+            elif step % self.config.log.every_steps and step != self.parts.total_steps:
                 continue
             row = {"step": step} | figures | self.throughput.report()
             if self.parts.inputs.skipped:
                 row["skipped_images"] = len(self.parts.inputs.skipped)
             self._record(row)
-            self.progress.show(row)
+            if not passed_over:
+                self.progress.show(row)
 
     def _record(self, row: dict[str, Any]) -> None:
         if self.leads:
@@ -236,8 +252,10 @@ class Run:
             raise TrainingDiverged(self._diverged(self.step, reason))
         if self.tensorboard:
             self.tensorboard.flush()
-        rest = {"step": self.state.step, "opt_state": self.state.opt_state}
-        self.checkpoints.save(self.step, self.state.params, rest)
+        state = self.state
+        self.checkpoints.save(
+            self.step, state.params, state.training(), state.ema_params
+        )
         self.saved_step = self.step
 
     def _evaluate(self) -> None:
@@ -246,7 +264,7 @@ class Run:
             meshes.put_batch(batch, self.parts.mesh)
             for batch in self.parts.inputs.eval_batches()
         )
-        figures = classification.evaluate(self.sums, self.state.params, batches)
+        figures = classification.evaluate(self.sums, self.state.best_params, batches)
         row = {"step": self.step} | {f"eval/{name}": v for name, v in figures.items()}
         self._record(row)
         self.progress.say(
@@ -284,7 +302,8 @@ class Run:
             f"{len(parts.inputs.class_names)} classes; {model}: "
             f"{parts.num_params:,} parameters\n"
             f"batch {batch} ({batch // processes} a process, "
-            f"{batch // meshes.batch_devices(parts.mesh)} a device) on "
+            f"{batch // meshes.batch_devices(parts.mesh)} a device"
+            f"{advice.micro_batches(parts)}) on "
             f"{processes} process(es) with {len(devices)} device(s) of kind "
             f"{devices[0].device_kind}; peak learning rate "
             f"{parts.peak_learning_rate:g}, {parts.total_steps:,} steps"
@@ -324,7 +343,9 @@ class Run:
         return (
             f"training diverged at step {step}: {reason}; {kept} in "
             f"{self.workdir.path}. Lower schedule.base_learning_rate, lengthen the "
-            "warmup or lower optimizer.clip_norm. The same command then goes on from "
-            "that checkpoint; should it diverge again at once, move the checkpoint "
-            "elsewhere to go on from the one before, or use another workdir."
+            "warmup or lower optimizer.clip_norm; train.max_nonfinite_steps="
+            f"{self.config.train.max_nonfinite_steps} is how many such steps may be "
+            "passed over. The same command then goes on from that checkpoint; should "
+            "it diverge again at once, move the checkpoint elsewhere to go on from the "
+            "one before, or use another workdir."
         )
