@@ -17,7 +17,9 @@ from tests.train.digits import tiny_config
 from vit_jax import config as configuration
 from vit_jax.checkpoint import complete_steps
 from vit_jax.train import assemble, loop, losses
-from vit_jax.train.loop import TrainingDiverged, train_and_evaluate
+from vit_jax.train.loop import train_and_evaluate
+from vit_jax.train.metrics import Metrics
+from vit_jax.train.steps import Steps, TrainingDiverged
 
 
 def rows(workdir):
@@ -35,6 +37,7 @@ def test_a_run_leaves_all_that_predict_needs_and_reports_its_end(tmp_path, capsy
         "config.json",
         "metrics.jsonl",
         "preprocessing.json",
+        "run.lock",
     ]
     assert complete_steps(tmp_path / "checkpoints") == [4, 6]
     stored = configuration.from_values(
@@ -269,14 +272,14 @@ def test_weights_split_over_fsdp_and_tensor_train_as_one(tmp_path):
 
 
 def test_ctrl_c_saves_at_the_next_step(tmp_path, monkeypatch, capsys):
-    record = loop.Run._record
+    write = Metrics.write
 
     def interrupt_at_three(self, row):
-        record(self, row)
+        write(self, row)
         if row["step"] == 3:
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(loop.Run, "_record", interrupt_at_three)
+    monkeypatch.setattr(Metrics, "write", interrupt_at_three)
     config = tiny_config(schedule__total_steps=50, checkpoint__every_steps=0)
     result = train_and_evaluate(config, tmp_path)
     assert not result.finished
@@ -295,15 +298,15 @@ def test_bfloat16_compute_trains_and_keeps_float32_weights(tmp_path):
 
 
 def test_steps_make_no_implicit_transfer(tmp_path, monkeypatch):
-    advance = loop.Run._advance
+    advance = Steps.advance
 
     def guarded(self, batches):
-        if self.step == self.start_step:
+        if self.step == 0:
             return advance(self, batches)
         with jax.transfer_guard("disallow"):
             return advance(self, batches)
 
-    monkeypatch.setattr(loop.Run, "_advance", guarded)
+    monkeypatch.setattr(Steps, "advance", guarded)
     assert train_and_evaluate(tiny_config(), tmp_path).finished
 
 

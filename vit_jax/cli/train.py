@@ -9,7 +9,8 @@ examples:
   vit_jax train --config=cifar10_tiny --workdir=runs/tiny \\
       --config.data.source=FOLDER --config.schedule.base_learning_rate=3e-4
 
-The same command again goes on from the newest checkpoint. Ctrl-C saves first.
+The same command again goes on from the newest checkpoint. Ctrl-C (exit status 130)
+and SIGTERM (143) save first.
 `vit_jax config` lists the recipes and every key."""
 
 
@@ -36,4 +37,4 @@ def run(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
 
     config, faults = load_config(arguments.config, overrides)
     result = train_and_evaluate(config, arguments.workdir, faults=faults)
-    return 0 if result.finished else 130
+    return 0 if result.finished else 128 + result.stopped_by
