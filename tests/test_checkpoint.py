@@ -1,6 +1,9 @@
 """Saving and restoring, whole and damaged checkpoints."""
 
+import contextlib
+import resource
 import shutil
+import time
 
 import jax
 import jax.numpy as jnp
@@ -12,9 +15,11 @@ from jax.sharding import NamedSharding, PartitionSpec
 from vit_jax.checkpoint import (
     Checkpoints,
     DamagedCheckpoint,
+    SaveFailed,
     complete_steps,
     restore,
     restore_params,
+    set_aside,
 )
 
 
@@ -143,3 +148,65 @@ def test_what_is_no_damage_is_not_called_so(tmp_path, monkeypatch):
     monkeypatch.setattr("orbax.checkpoint.StandardCheckpointer.restore", refuse)
     with pytest.raises(PermissionError, match="locked"):
         restore_params(tmp_path, abstract(trees()["params"]))
+
+
+@contextlib.contextmanager
+def room_for(size):
+    """A context in which no file may grow beyond `size` bytes, as on a full disk."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def large(value):
+    """More than a megabyte that doesn't compress."""
+    numbers = np.random.default_rng(0).normal(size=300_000).astype(np.float32)
+    return {"params": {"a": jnp.asarray(numbers + value)}}
+
+
+def test_a_save_that_fails_in_the_background_is_raised_with_its_step(tmp_path):
+    checkpoints = Checkpoints(tmp_path, keep=1)
+    checkpoints.save(1, large(1.0))
+    checkpoints.wait()
+    words = r"checkpoint of step 2 .* the disk is full; checkpoints/1 before it is whol"
+    with room_for(200_000):
+        checkpoints.save(2, large(2.0))
+        deadline = time.monotonic() + 30
+        with pytest.raises(SaveFailed, match=words):
+            while time.monotonic() < deadline:
+                checkpoints.check()
+                time.sleep(0.01)
+    checkpoints.close()
+    assert complete_steps(tmp_path) == [1]
+    found = restore(tmp_path, 1, abstract(large(1.0)))
+    np.testing.assert_array_equal(found["params"]["a"], large(1.0)["params"]["a"])
+    save(tmp_path, 2)
+    assert complete_steps(tmp_path) == [1, 2]
+
+
+def test_a_save_that_fails_is_raised_at_exit(tmp_path):
+    checkpoints = Checkpoints(tmp_path, keep=1)
+    with room_for(200_000):
+        checkpoints.save(1, large(1.0))
+        with pytest.raises(SaveFailed, match="of step 1 .* there is none before it"):
+            checkpoints.close()
+
+
+def test_a_save_that_cannot_begin_is_raised_at_once(tmp_path):
+    checkpoints = Checkpoints(tmp_path / "here", keep=1)
+    shutil.rmtree(tmp_path / "here")
+    (tmp_path / "here").write_text("in the way")
+    with pytest.raises(SaveFailed, match="of step 1 can't be written"):
+        checkpoints.save(1, trees())
+    checkpoints.close()
+
+
+def test_a_step_set_aside_is_kept_under_another_name(tmp_path):
+    save(tmp_path, 1, 2)
+    aside = set_aside(tmp_path, 2, "damaged")
+    assert aside.name.startswith("2.damaged-")
+    assert (aside / "params").exists()
+    assert complete_steps(tmp_path) == [1]

@@ -6,6 +6,7 @@ import pytest
 from etils import epath
 
 from vit_jax.train.journal import Journal
+from vit_jax.workdir import DiskFull
 
 
 def steps(file):
@@ -38,3 +39,32 @@ def test_a_damaged_line_inside_is_named_and_nothing_is_lost(tmp_path, line):
     with pytest.raises(ValueError, match=r"metrics\.jsonl is damaged in line 2"):
         Journal(file)
     assert file.read_text() == text
+
+
+def test_a_full_disk_is_said_in_plain_words(tmp_path):
+    file = tmp_path / "metrics.jsonl"
+    journal = Journal(epath.Path(file))
+    file.symlink_to("/dev/full")
+    with pytest.raises(DiskFull, match=r"the disk is full: .*metrics\.jsonl"):
+        journal.write({"step": 1})
+
+
+def test_in_a_store_rows_wait_for_a_flush_or_half_a_minute(memory_store, monkeypatch):
+    file = memory_store / "metrics.jsonl"
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    journal = Journal(file)
+    journal.write({"step": 1})
+    assert not file.exists()
+    assert journal.last("step") == {"step": 1}
+    journal.flush()
+    assert steps(file) == [1]
+    journal.write({"step": 2})
+    assert steps(file) == [1]
+    now[0] = 31.0
+    journal.write({"step": 3})
+    assert steps(file) == [1, 2, 3]
+    assert not Journal(file).cut(3)
+    assert Journal(file).cut(2)
+    assert steps(file) == [1, 2]
+    assert steps(memory_store / "metrics.jsonl.before") == [1, 2, 3]
