@@ -54,7 +54,26 @@ TRAINING_KEYS = (
         "optimizer steps between saves; the last step is always saved; 0: only there",
         minimum=0,
     ),
+    Key(
+        "checkpoint.every_minutes",
+        0.0,
+        "minutes between saves, beside every_steps; 0: none by the clock",
+        minimum=0,
+    ),
     Key("checkpoint.keep", 2, "newest checkpoints that stay", minimum=1),
+    Key(
+        "checkpoint.keep_every_steps",
+        0,
+        "checkpoints of multiples of it are saved and stay for good; 0: none",
+        minimum=0,
+    ),
+    Key(
+        "checkpoint.on_damage",
+        "error",
+        "what a damaged newest checkpoint does: it is named and ends the command, or "
+        "it is kept aside and the run goes on from the one before",
+        choices=("error", "previous"),
+    ),
     Key(
         "evals.every_steps",
         0,
