@@ -13,7 +13,16 @@ from vit_jax import __version__
 from vit_jax.cli.overrides import take_overrides
 
 # In the order in which a new user meets them.
-COMMANDS = ("demo", "train", "evaluate", "predict", "config", "data")
+COMMANDS = (
+    "demo",
+    "train",
+    "evaluate",
+    "predict",
+    "probe",
+    "study",
+    "config",
+    "data",
+)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -160,29 +160,84 @@ def set_aside(directory: str | os.PathLike, step: int, reason: str) -> epath.Pat
     return folder.rename(aside)
 
 
-def restore_params(
-    directory: str | os.PathLike, params: Any, *, ema: bool = True
-) -> tuple[int, Any]:
-    """(step, weights) of the newest checkpoint; the optimizer is not read.
+def choose_step(
+    latest: str | os.PathLike, best: str | os.PathLike, checkpoint: str | int
+) -> tuple[epath.Path, int]:
+    """(folder, step) of the checkpoint that a user names.
 
     Args:
-      directory: a run's `checkpoints/`.
-      ema: whether to read the weights' moving average where there is one.
+      latest: a run's `checkpoints/`.
+      best: its `best/`.
+      checkpoint: "latest", "best" or a step.
+
+    Raises:
+      FileNotFoundError: there is no such complete checkpoint.
+      ValueError: `checkpoint` is none of the three.
+    """
+    latest, best = epath.Path(latest), epath.Path(best)
+    kept, chosen = complete_steps(latest), complete_steps(best)
+    if checkpoint == "best":
+        if not chosen:
+            raise FileNotFoundError(
+                f"{best} holds no checkpoint; train with checkpoint.best_metric set, "
+                "such as eval/accuracy."
+            )
+        return best, chosen[-1]
+    if not kept:
+        raise FileNotFoundError(
+            f"{latest} holds no complete checkpoint; train until one is saved "
+            "(checkpoint.every_steps)."
+        )
+    if checkpoint == "latest":
+        return latest, kept[-1]
+    if not str(checkpoint).isdecimal():
+        raise ValueError(f"checkpoint={checkpoint} must be latest, best or a step.")
+    step = int(checkpoint)
+    if step in kept:
+        return latest, step
+    if step in chosen:
+        return best, step
+    raise FileNotFoundError(
+        f"{latest} holds no checkpoint of step {step}; there are "
+        f"{', '.join(map(str, kept))}."
+    )
+
+
+def stored_shapes(
+    directory: str | os.PathLike, step: int
+) -> dict[str, tuple[int, ...]]:
+    """'/'-joined name -> shape of a checkpoint's weights; their values aren't read.
+
+    Raises:
+      ValueError: it is damaged.
+    """
+    return _stored_shapes(epath.Path(directory) / str(step) / "params")
+
+
+def restore_params(
+    directory: str | os.PathLike,
+    params: Any,
+    step: int | None = None,
+    *,
+    ema: bool = True,
+) -> tuple[int, Any]:
+    """(step, weights) of a checkpoint; the optimizer is not read.
+
+    Args:
+      directory: a run's `checkpoints/` or `best/`.
       params: tree of `jax.ShapeDtypeStruct`; without shardings, all goes to the first
         device (never to where it was saved from, which may not exist here).
+      step: one that `complete_steps` lists; None: the newest of them.
+      ema: whether to read the weights' moving average where there is one.
 
     Raises:
       FileNotFoundError: there is no complete checkpoint.
       DamagedCheckpoint: a file of it is damaged.
       ValueError: it holds another model's weights.
     """
-    steps = complete_steps(directory)
-    if not steps:
-        raise FileNotFoundError(
-            f"{directory} holds no complete checkpoint; train until one is saved "
-            "(checkpoint.every_steps)."
-        )
-    folder = epath.Path(directory) / str(steps[-1])
+    if step is None:
+        _, step = choose_step(directory, directory, "latest")
+    folder = epath.Path(directory) / str(step)
     first = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
     placed = jax.tree.map(
         lambda leaf: jax.ShapeDtypeStruct(
@@ -191,7 +246,7 @@ def restore_params(
         params,
     )
     average = ema and (folder / "ema_params").exists()
-    return steps[-1], _restore(folder / ("ema_params" if average else "params"), placed)
+    return step, _restore(folder / ("ema_params" if average else "params"), placed)
 
 
 def _is_step(folder: epath.Path) -> bool:
@@ -227,8 +282,8 @@ def _restore(folder: epath.Path, abstract: Any) -> Any:
             raise DamagedCheckpoint(_damaged(folder, error)) from error
 
 
-def _refuse_other_tree(folder: epath.Path, abstract: Any) -> None:
-    """Compares names and shapes first, so that a mismatch isn't called damage."""
+def _stored_shapes(folder: epath.Path) -> dict[str, tuple[int, ...]]:
+    """Name -> shape of what a step's item holds."""
     with ocp.StandardCheckpointer() as checkpointer:
         try:
             found = checkpointer.metadata(folder).item_metadata
@@ -240,7 +295,12 @@ def _refuse_other_tree(folder: epath.Path, abstract: Any) -> None:
         raise DamagedCheckpoint(
             _damaged(folder, ValueError("its tree of names is missing"))
         )
-    stored = _shapes(found.tree)
+    return _shapes(found.tree)
+
+
+def _refuse_other_tree(folder: epath.Path, abstract: Any) -> None:
+    """Compares names and shapes first, so that a mismatch isn't called damage."""
+    stored = _stored_shapes(folder)
     wanted = _shapes(abstract)
     differences = [
         f"{name}: {stored.get(name, 'absent')} in the checkpoint, "

@@ -6,6 +6,8 @@
     metrics.jsonl       one JSON object a line: step and figures
     tensorboard/        the same for TensorBoard
     checkpoints/        newest checkpoints, a folder a step
+    best/               the weights with the best figures so far, a folder a step
+    best.json           the step and those figures
     run.lock            names the process that trains here (`train/lock.py`)
 
 It is all that predict, evaluate, convert and visualize need. Paths may be gs://.
@@ -45,6 +47,8 @@ class Workdir:
         self.metrics = self.path / "metrics.jsonl"
         self.tensorboard = self.path / "tensorboard"
         self.checkpoints = self.path / "checkpoints"
+        self.best = self.path / "best"
+        self.best_figures = self.path / "best.json"
         self.lock = self.path / "run.lock"
 
     def create(self) -> None:
@@ -106,6 +110,18 @@ class Workdir:
     def read_preprocessing(self) -> dict[str, Any]:
         """How an image file becomes the model's input."""
         return read_json(self.preprocessing)
+
+    def write_best(self, figures: dict[str, Any]) -> None:
+        """Stores the step of `best/` and its figures."""
+        _replace(self.best_figures, json.dumps(figures, indent=2) + "\n")
+
+    def read_best(self) -> dict[str, Any] | None:
+        """What `write_best` stored, or None.
+
+        Raises:
+          ValueError: the file is damaged.
+        """
+        return read_json(self.best_figures) if self.best_figures.exists() else None
 
     def write_config(self, text: str) -> None:
         """Stores the run's config, as JSON text."""

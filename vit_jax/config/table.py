@@ -7,6 +7,7 @@ from vit_jax.config.key import Key
 from vit_jax.config.model_keys import MODEL_KEYS
 from vit_jax.config.optimizer_keys import OPTIMIZER_KEYS
 from vit_jax.config.training_keys import TRAINING_KEYS
+from vit_jax.config.transfer_keys import EVALUATION_KEYS, INIT_KEYS, STAGE_KEYS
 
 KEYS = (
     Key(
@@ -17,9 +18,12 @@ KEYS = (
         maximum=2**31 - 1,
     ),
     *MODEL_KEYS,
+    *INIT_KEYS,
     *DATA_KEYS,
     *OPTIMIZER_KEYS,
+    *STAGE_KEYS,
     *TRAINING_KEYS,
+    *EVALUATION_KEYS,
 )
 BY_NAME = {key.name: key for key in KEYS}
 _SHOWN = 5

@@ -69,6 +69,10 @@ class Journal:
         """The newest row that has `key`, or None."""
         return next((row for row in reversed(self._rows) if key in row), None)
 
+    def rows(self) -> list[dict[str, Any]]:
+        """All rows, in the order of time."""
+        return list(self._rows)
+
     def _write_all(self) -> None:
         text = "".join(_line(row) for row in self._rows)
         if self._appends:

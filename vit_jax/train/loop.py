@@ -8,7 +8,7 @@ import contextlib
 import dataclasses
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -16,9 +16,10 @@ import optax
 from ml_collections import ConfigDict
 
 from vit_jax.checkpoint import SaveFailed, complete_steps
-from vit_jax.train import advice, messages, resume
+from vit_jax.train import advice, features, messages, resume
 from vit_jax.train.agreement import Agreement
 from vit_jax.train.assemble import Parts, assemble
+from vit_jax.train.best import Best
 from vit_jax.train.evaluations import Evaluations
 from vit_jax.train.interrupt import StopRequest
 from vit_jax.train.lock import hold_for_all
@@ -26,6 +27,7 @@ from vit_jax.train.metrics import Metrics
 from vit_jax.train.progress import Progress
 from vit_jax.train.restoring import fresh_state, restore_newest
 from vit_jax.train.saving import Saving
+from vit_jax.train.stages import Stage, stage_after
 from vit_jax.train.state import TrainState
 from vit_jax.train.steps import IN_FLIGHT, Steps, TrainingDiverged
 from vit_jax.workdir import DiskFull, Workdir
@@ -72,10 +74,14 @@ def train_and_evaluate(
       SaveFailed: a checkpoint could not be written; the earlier ones stay.
       DiskFull: there is no room for the figures; the checkpoints stay.
     """
-    parts = assemble(config, faults=faults)
+    folder = Workdir(workdir)
+    resumed = bool(complete_steps(folder.checkpoints))
+    if resumed:
+        config = resume.with_stored_model(config, folder)
+    parts = assemble(config, faults=faults, resumed=resumed)
     with contextlib.ExitStack() as resources:
         stop = resources.enter_context(StopRequest())
-        return Run(parts, Workdir(workdir), stop, resources).execute()
+        return Run(parts, folder, stop, resources).execute()
 
 
 class Run:
@@ -117,7 +123,7 @@ class Run:
         if saved:
             for line in resume.refuse_other_run(self.workdir, self.parts):
                 self.progress.say(line)
-        if saved >= self.parts.total_steps and self.evaluations.done(saved):
+        if saved >= self.parts.total_steps and self._nothing_left(saved):
             self.progress.say(
                 messages.already_finished(self.workdir, saved, self.parts.total_steps)
             )
@@ -130,9 +136,25 @@ class Run:
             self._train()
         return self._ended()
 
+    def _nothing_left(self, saved: int) -> bool:
+        if not self.evaluations.done(saved):
+            return False
+        return not self._best(saved).lacks(self.metrics.last("eval/accuracy"))
+
+    def _best(self, step: int) -> Best:
+        return Best(
+            self.config.checkpoint,
+            self.workdir,
+            rows=self.metrics.rows(),
+            step=step,
+            leads=self.leads,
+        )
+
     def _first_state(self, saved: int) -> tuple[int, TrainState]:
         if not saved:
             self.progress.say("initialising the weights …")
+            for line in self.parts.initial.lines if self.parts.initial else ():
+                self.progress.say(line)
             return 0, fresh_state(self.parts)
         step, state = restore_newest(
             self.workdir, self.parts, self.progress.say, leads=self.leads
@@ -154,6 +176,7 @@ class Run:
         self.resources.callback(self.saving.close)
         if self.leads:
             resume.describe_run(self.workdir, self.parts)
+        self.best = self._best(step)
         if self.metrics.start(step) and not step:
             self.progress.say(messages.starts_anew())
         self.resources.callback(self.metrics.close)
@@ -165,21 +188,60 @@ class Run:
     def _train(self) -> None:
         """All steps, with what is due after each."""
         steps = self.steps
-        if self.evaluations.due(steps.step) and not self.evaluations.done(steps.step):
+        if self.evaluations.due(steps.step):
+            self._evaluate_again()
+        train_batches = self._batches()
+        while not self._finished():
+            stage = stage_after(self.parts.stages, steps.step)
+            steps.enter(stage)
+            with contextlib.closing(train_batches(steps.step, stage)) as batches:
+                self._train_stage(stage, batches)
+
+    def _train_stage(self, stage: Stage, batches: Iterator[dict[str, Any]]) -> None:
+        steps = self.steps
+        while steps.step < stage.last_step:
+            minutes_passed = self._heed()
+            steps.advance(batches)
+            if self._finished() or minutes_passed or self.saving.due(steps.step):
+                self._save()
+            if self.evaluations.due(steps.step):
+                self._evaluate()
+
+    def _batches(self) -> Callable[[int, Stage], Iterator[dict[str, Any]]]:
+        """(step, stage) -> training batches: of images, or of features kept of them."""
+        parts = self.parts
+        if not self.config.train.cache_features:
+            return parts.inputs.train_batches
+        self.progress.say(
+            f"computing the features of {parts.inputs.num_examples:,} images once …"
+        )
+        found = features.compute_features(
+            self.config, parts.inputs, parts.model, self.steps.state.params, parts.mesh
+        )
+        return features.cached_batches(found, seed=self.config.seed)
+
+    def _evaluate_again(self) -> None:
+        """Makes up for what a kill cut off between a save and the next step."""
+        steps = self.steps
+        if not self.evaluations.done(steps.step):
             self._evaluate()
-        with contextlib.closing(self.parts.inputs.train_batches(steps.step)) as batches:
-            while not self._finished():
-                minutes_passed = self._heed()
-                steps.advance(batches)
-                if self._finished() or minutes_passed or self.saving.due(steps.step):
-                    self._save()
-                if self.evaluations.due(steps.step):
-                    self._evaluate()
+            return
+        row = self.metrics.last("eval/accuracy")
+        if self.best.lacks(row):
+            params = self.evaluations.params_of(steps.state, steps.image_size)
+            self._keep_if_best(row, params)
 
     def _evaluate(self) -> None:
         self.steps.settle()
-        self.evaluations.run(self.steps.step, self.steps.state, self._heed)
+        steps = self.steps
+        params = self.evaluations.params_of(steps.state, steps.image_size)
+        row = self.evaluations.run(steps.step, params, self._heed)
+        self._keep_if_best(row, params)
         self.steps.throughput.restart()
+
+    def _keep_if_best(self, row: dict[str, Any], params: Any) -> None:
+        if self.best.keep(row, params):
+            self.progress.say(self.best.sentence(row))
 
     def _heed(self) -> bool:
         """Stops the run if any process was told to; whether any finds a save due.

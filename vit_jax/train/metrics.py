@@ -50,6 +50,10 @@ class Metrics:
         """The newest row that has `key`, or None."""
         return self._journal.last(key)
 
+    def rows(self) -> list[dict[str, Any]]:
+        """All rows so far, by time."""
+        return self._journal.rows()
+
     def flush(self) -> None:
         """Puts on disk what is buffered, so that a checkpoint lacks no figures."""
         if self._writes:

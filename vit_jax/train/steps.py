@@ -12,6 +12,8 @@ from vit_jax.train import nonfinite
 from vit_jax.train.assemble import Parts
 from vit_jax.train.metrics import Metrics
 from vit_jax.train.progress import Progress, Throughput
+from vit_jax.train.restoring import resized
+from vit_jax.train.stages import Stage, stage_before
 from vit_jax.train.state import TrainState
 
 # Steps that may be under way before the host looks at their figures: enough that the
@@ -28,6 +30,7 @@ class Steps:
 
     Args:
       step: optimizer steps that `state` has behind it.
+      state: for images of the stage that took them; `enter` makes it ready for more.
       diverged: (step, reason) -> the error to raise when a figure is no number.
     """
 
@@ -43,11 +46,27 @@ class Steps:
         self.parts = parts
         self.step = step
         self.state = state
-        self.throughput = Throughput(parts.config.data.train.batch_size)
+        stage = stage_before(parts.stages, step)
+        self.image_size = stage.image_size
+        self.throughput = Throughput(stage.batch_size)
         self._metrics = metrics
         self._progress = progress
         self._diverged = diverged
         self._pending: collections.deque = collections.deque()
+        self._train_step = None
+
+    def enter(self, stage: Stage) -> None:
+        """Makes ready for the steps of a stage: its image size and its batch."""
+        parts = self.parts
+        if stage.image_size != self.image_size:
+            self.settle()
+            self.state = resized(parts, self.state, self.image_size, stage.image_size)
+            self.image_size = stage.image_size
+            self._progress.say(
+                f"step {self.step}: images of {stage.image_size[0]} x "
+                f"{stage.image_size[1]} from here on, in batches of {stage.batch_size}"
+            )
+        self.throughput = Throughput(stage.batch_size)
         self._train_step = None
 
     def advance(self, batches: Iterator[dict[str, Any]]) -> None:
@@ -108,7 +127,8 @@ class Steps:
         """Compiles now, so that the wait is announced and not counted as training."""
         self._progress.say("compiling the training step …")
         began = time.perf_counter()
-        self._train_step = self.parts.train_step.lower(self.state, batch).compile()
+        train_step = self.parts.at(self.image_size).train_step
+        self._train_step = train_step.lower(self.state, batch).compile()
         self._progress.say(f"compiled in {time.perf_counter() - began:.1f} s")
         self._progress.start(self.step)
         self.throughput.restart()
