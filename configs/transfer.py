@@ -10,7 +10,7 @@ The model is that of the weights; its position table is resized, its head starts
     CIFAR-10          10,000                0.003
     CIFAR-100         10,000                0.01
     Pets, Flowers     500                   0.003 (the recipe's)
-Expected, from B/32 pretrained on ImageNet-21k (big_vision): ImageNet 83.3 %, CIFAR-10
+Expected: from B/32 pretrained on ImageNet-21k (big_vision) ImageNet 83.3 %, CIFAR-10
 98.6 %, CIFAR-100 91.4 %, Pets 93.8 %, Flowers 99.4 %.
 Cost: B/32 at 384 pixels is 13 GFLOPs an image forward; 500 steps of 512 take minutes on
 eight TPU v3 cores, and an accelerator that holds 64 images takes

@@ -215,8 +215,8 @@ def test_unreadable_data_saves_the_work_so_far(tmp_path, monkeypatch, part):
                 raise OSError("photo.jpg is unreadable")
             yield batch
 
-    def broken(config, faults):
-        parts = assemble(config, faults=faults)
+    def broken(config, **options):
+        parts = assemble(config, **options)
         whole = getattr(parts.inputs, part)
         after = 3 if part == "train_batches" else 0
         replaced = dataclasses.replace(

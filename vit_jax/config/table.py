@@ -3,11 +3,11 @@
 import difflib
 
 from vit_jax.config.data_keys import DATA_KEYS
+from vit_jax.config.init_keys import INIT_KEYS
 from vit_jax.config.key import Key
 from vit_jax.config.model_keys import MODEL_KEYS
 from vit_jax.config.optimizer_keys import OPTIMIZER_KEYS
 from vit_jax.config.training_keys import TRAINING_KEYS
-from vit_jax.config.transfer_keys import EVALUATION_KEYS, INIT_KEYS, STAGE_KEYS
 
 KEYS = (
     Key(
@@ -21,9 +21,7 @@ KEYS = (
     *INIT_KEYS,
     *DATA_KEYS,
     *OPTIMIZER_KEYS,
-    *STAGE_KEYS,
     *TRAINING_KEYS,
-    *EVALUATION_KEYS,
 )
 BY_NAME = {key.name: key for key in KEYS}
 _SHOWN = 5

@@ -81,6 +81,11 @@ class Parts:
     at: Callable[[tuple[int, int]], SizedParts]
     logits_of: Callable[[Any, jax.Array], jax.Array]
 
+    @property
+    def train_step(self) -> Callable:
+        """The step for images of the model's size."""
+        return self.at(self.image_shape[:2]).train_step
+
 
 def assemble(
     config: ConfigDict, *, faults: Sequence[str] = (), resumed: bool = False
@@ -272,7 +277,7 @@ def _optimizer(
 def _stages(
     config: ConfigDict, model: _Model | None, total_steps: int | None
 ) -> tuple[Stage, ...] | None:
-    """The stages, with the model tried at each size; None where nobody knows the end."""
+    """The stages, the model tried at each size; None where nobody knows the end."""
     if model is None or total_steps is None:
         return None
     stages = plan_stages(config, total_steps)

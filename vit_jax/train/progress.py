@@ -21,7 +21,8 @@ class Progress:
         self._bar = None
 
     def start(self, step: int) -> None:
-        """Draws the bar at `step` and starts its clock."""
+        """Draws the bar at `step`, in place of a former one, and starts its clock."""
+        self.close()
         self._bar = tqdm(
             total=self._total,
             initial=step,
