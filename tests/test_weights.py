@@ -141,10 +141,11 @@ def test_the_image_shape_of_a_checkpoint_is_told_by_its_parameters():
 def test_weights_for_another_size_give_logits_there_and_back_nothing_changes():
     model = build_model(SECTION, num_classes=3)
     spec = resolve("Ti/16", {k: v for k, v in SECTION.items() if k != "variant"})
-    params = model.init(jax.random.key(0), jnp.zeros((1, 32, 32, 3)))["params"]
+    params = jax.jit(model.init)(jax.random.key(0), jnp.zeros((1, 32, 32, 3)))
+    params = params["params"]
     assert resize_params(params, spec, (2, 2), (2, 2)) is params
     larger = resize_params(params, spec, (2, 2), grid_of(model, (48, 64)))
     assert larger["position"]["table"].shape == (1, 1 + 3 * 4, 16)
-    logits = model.apply({"params": larger}, jnp.ones((2, 48, 64, 3)))
+    logits = jax.jit(model.apply)({"params": larger}, jnp.ones((2, 48, 64, 3)))
     assert logits.shape == (2, 3)
     assert grid_of(build_model({"variant": "R50x1"}, num_classes=3), (64, 64)) == (0, 0)

@@ -29,7 +29,7 @@ def workdir(tmp_path_factory):
 def test_classes_and_matrix_agree_with_the_accuracy(workdir, tmp_path):
     file = tmp_path / "confusion.csv"
     found = evaluate_workdir(workdir, per_class=True, confusion_file=str(file))
-    rows = list(csv.reader(file.open()))
+    rows = list(csv.reader(file.read_text().splitlines()))
     assert rows[0] == ["class", *"0123456789"]
     counts = np.array([row[1:] for row in rows[1:]], int)
     assert counts.sum() == found["examples"] == 360

@@ -51,7 +51,7 @@ def test_the_command_trains_writes_tables_and_curve_and_goes_on(
     flags += ["--fractions=0.1,1", "--seeds=2"]
     assert main(["study", "data_size", *flags]) == 0
     folder = tmp_path / "study"
-    rows = list(csv.DictReader((folder / "table.csv").open()))
+    rows = list(csv.DictReader((folder / "table.csv").read_text().splitlines()))
     assert [(row["fraction"], row["images"], row["seed"]) for row in rows] == [
         ("0.1", "144", "0"),
         ("0.1", "144", "1"),
