@@ -45,7 +45,7 @@ def test_load_gives_model_weights_and_all_that_goes_with_them(workdir):
     assert loaded.variant == "Ti/16"
     assert (loaded.spec.width, loaded.spec.depth) == (16, 1)
     assert loaded.grid == (2, 2)
-    again = vit_jax.create_model(loaded.variant, **loaded.fields)
+    again = vit_jax.create_model(loaded.variant, **vars(loaded.spec))
     logits_of = make_logits(loaded.model, loaded.preprocessing)
     images = np.arange(128, dtype=np.uint8).reshape(2, 8, 8, 1)
     np.testing.assert_array_equal(

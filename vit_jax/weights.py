@@ -33,8 +33,7 @@ class Loaded:
       class_names: in the order of the logits; empty where nobody knows them.
       step: optimizer steps that the weights have behind them; 0 where nobody knows.
       spec: the model in flat words.
-      variant: the name that `create_model` takes, and
-      fields: the keywords beside it that make `model`.
+      variant: the name that it was made by; None where nobody knows.
       loss: that trained it, "softmax" or "sigmoid": how logits become probabilities.
     """
 
@@ -44,8 +43,7 @@ class Loaded:
     class_names: tuple[str, ...]
     step: int
     spec: Spec
-    variant: str
-    fields: dict[str, Any]
+    variant: str | None = None
     loss: str = "softmax"
 
     @property
@@ -126,7 +124,6 @@ def _load(workdir: Workdir, folder: epath.Path, step: int, ema: bool) -> Loaded:
         step=step,
         spec=spec,
         variant=section["variant"],
-        fields=fields | {"num_classes": num_classes},
         loss=loss,
     )
 

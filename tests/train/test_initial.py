@@ -1,5 +1,6 @@
 """Fine-tuning: a run that starts from the weights of another."""
 
+import dataclasses
 import json
 import shutil
 
@@ -13,6 +14,7 @@ from tests.train.digits import tiny_config
 from vit_jax import config as configuration
 from vit_jax import trees
 from vit_jax.checkpoint import complete_steps
+from vit_jax.train import initial
 from vit_jax.train import optimizer as optimizers
 from vit_jax.train.assemble import assemble
 from vit_jax.train.loop import train_and_evaluate
@@ -42,28 +44,28 @@ def initial_of(config):
 
 
 def test_all_weights_are_taken_over_where_nothing_differs(pretrained):
-    initial = initial_of(finetuning(pretrained))
+    start = initial_of(finetuning(pretrained))
     loaded = trees.flatten(vit_jax.load(pretrained).params)
-    found = trees.flatten(initial.params)
+    found = trees.flatten(start.params)
     assert found.keys() == loaded.keys()
     for name, leaf in found.items():
         np.testing.assert_array_equal(leaf, loaded[name])
-    assert initial.lines == (f"init.weights={pretrained}: loaded 24 parameters",)
+    assert start.lines == (f"init.weights={pretrained}: loaded 24 parameters",)
 
 
 def test_another_size_resizes_the_table_and_reset_starts_a_new_head(pretrained):
     config = finetuning(pretrained, model__image_size=(16, 12), init__head="reset")
-    initial = initial_of(config)
-    assert initial.params["position"]["table"].shape == (1, 1 + 4 * 3, 16)
-    assert "head" not in initial.params
-    text = "\n".join(initial.lines)
+    start = initial_of(config)
+    assert start.params["position"]["table"].shape == (1, 1 + 4 * 3, 16)
+    assert "head" not in start.params
+    text = "\n".join(start.lines)
     assert "resized position/table: grid 2 x 2 -> 4 x 3" in text
     assert "reset head (10 -> 10 classes)" in text
 
 
 def test_other_preprocessing_is_noted(pretrained):
-    initial = initial_of(finetuning(pretrained, data__std=(0.25,)))
-    assert initial.lines[-1] == (
+    start = initial_of(finetuning(pretrained, data__std=(0.25,)))
+    assert start.lines[-1] == (
         "note: data.std is 0.25 here, and 0.5 where the weights were trained"
     )
 
@@ -96,6 +98,25 @@ def test_auto_takes_the_model_from_the_weights(pretrained):
     )
     settled = assemble(config).config.model
     assert (settled.variant, settled.width, settled.patch_size) == ("Ti/16", 16, 4)
+
+
+def test_weights_of_no_known_name_take_the_nearest(pretrained, monkeypatch):
+    unnamed = dataclasses.replace(vit_jax.load(pretrained), variant=None)
+    monkeypatch.setattr(initial, "load", lambda path: unnamed)
+    config = finetuning(pretrained, model__variant="auto", model__gelu=None)
+    for key in ("width", "depth", "num_heads", "mlp_dim", "patch_size"):
+        config.model[key] = None
+    settled = assemble(config).config.model
+    assert (settled.width, settled.patch_size, settled.depth) == (16, 4, 1)
+
+
+def test_a_field_that_no_key_can_say_is_refused(pretrained, monkeypatch):
+    loaded = vit_jax.load(pretrained)
+    spec = dataclasses.replace(loaded.spec, layer_scale=0.1)
+    loaded = dataclasses.replace(loaded, spec=spec)
+    monkeypatch.setattr(initial, "load", lambda path: loaded)
+    with pytest.raises(ValueError, match="with layer_scale=0.1, which no key can say"):
+        assemble(finetuning(pretrained, model__variant="auto"))
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,14 @@ from ml_collections import ConfigDict
 
 from vit_jax import config as configuration
 from vit_jax.models import adapt
-from vit_jax.models.variants import Spec, resolve
+from vit_jax.models.variants import Spec, different_fields, nearest, resolve
 from vit_jax.weights import Loaded, abstract_params, grid_of, load, model_fields
 
 AUTO = "auto"
 
-# Fields in which a model may differ from its weights: noise, first values and sizes;
-# what pools (a class token without use is dropped); and what stands before the head.
-_FREE = frozenset(
+# Fields that weights don't depend on: noise, first values, the size of images and head,
+# and what stands before the head.
+_NOT_OF_WEIGHTS = frozenset(
     (
         "dropout",
         "attention_dropout",
@@ -26,11 +26,11 @@ _FREE = frozenset(
         "head_bias_init",
         "num_classes",
         "image_size",
-        "pool",
-        "class_token",
         "representation_size",
     )
 )
+# A class token that nothing reads any more is dropped.
+_FREE = _NOT_OF_WEIGHTS | {"pool", "class_token"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,22 +71,27 @@ def read(config: ConfigDict, *, resumed: bool) -> Loaded | None:
 def _settle_model(config: ConfigDict, loaded: Loaded) -> None:
     """Fills in `model.variant=auto`, and unset keys of the model with it.
 
+    Noise, such as dropout, is no part of weights: unset, it is the variant's own.
+
     Raises:
       ValueError: the weights' model has a field that no key can say.
     """
     if config.model.variant != AUTO:
         return
-    config.model.variant = loaded.variant
-    for name, value in loaded.fields.items():
-        if name == "num_classes" or value is None:
+    name = loaded.variant or nearest(loaded.spec, ignored=_NOT_OF_WEIGHTS)
+    config.model.variant = name
+    for field in different_fields(loaded.spec, resolve(name, {})):
+        value = getattr(loaded.spec, field)
+        if field in _NOT_OF_WEIGHTS:
             continue
-        if name not in config.model:
+        if field not in config.model:
             raise ValueError(
-                f"model.variant=auto: the weights' model has {name}={value}, which no "
-                "key can say; name a variant of vit_jax.list_models() that has it."
+                f"model.variant=auto: the weights' model is {name} with {field}="
+                f"{value}, which no key can say; name a variant of "
+                "vit_jax.list_models() that has it."
             )
-        if config.model[name] is None:
-            config.model[name] = value
+        if config.model[field] is None:
+            config.model[field] = value
 
 
 def fit(
