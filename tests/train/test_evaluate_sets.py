@@ -91,6 +91,15 @@ def test_a_matrix_file_of_another_kind_is_refused(workdir):
         evaluate_workdir(workdir, confusion_file="a.png")
 
 
+def test_a_head_of_zeros_is_said_and_gives_the_first_class(tmp_path, capsys):
+    config = tiny_config(schedule__total_steps=1, schedule__base_learning_rate=0.0)
+    train_and_evaluate(config, tmp_path)
+    found = evaluate_workdir(tmp_path, per_class=True)
+    assert "the head is all zeros" in found["warning"]
+    np.testing.assert_allclose(found["loss"], np.log(10), rtol=1e-6)
+    assert [row["accuracy"] for row in found["per_class"]] == [1.0] + 9 * [0.0]
+
+
 def test_outputs_without_a_class_have_a_number():
     assert class_labels(("a",), 3) == ("a", "class 1", "class 2")
 

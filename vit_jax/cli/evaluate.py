@@ -68,6 +68,8 @@ def run(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
         print(json.dumps(figures, indent=2))
     else:
         print("\n".join(_lines(figures)))
+    if "warning" in figures:
+        print(figures["warning"], file=sys.stderr)
     if figures.get("confusion"):
         print(f"wrote {figures['confusion']}", file=sys.stderr)
     return 0

@@ -14,6 +14,7 @@ from ml_collections import ConfigDict
 from vit_jax import config as configuration
 from vit_jax.data.sources import Source
 from vit_jax.evals import classification, confusion
+from vit_jax.models.adapt import ZERO_HEAD, head_is_zero
 from vit_jax.evals.real import read_real, real_accuracy
 from vit_jax.train.inputs import open_evaluation
 from vit_jax.weights import Loaded, load, make_logits
@@ -69,6 +70,8 @@ def evaluate_workdir(
         figures |= _from_predictions(
             loaded, data, per_class, confusion_file, real_labels
         )
+    if head_is_zero(loaded.params):
+        figures["warning"] = ZERO_HEAD
     if others:
         figures["sets"] = {
             name: _figures_of(config, loaded, sums, address, part)
