@@ -43,3 +43,39 @@ def cifar10_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with zipfile.ZipFile(archive) as file:
         file.extractall(folder)
     return folder
+
+
+@pytest.fixture
+def memory_store(monkeypatch: pytest.MonkeyPatch):
+    """gs://bucket/run, an empty folder in an object store in this process's memory.
+
+    It stands behind `epath`, as gcsfs does, for all but TensorStore, which opens gs://
+    by itself: no checkpoint can be written there.
+    """
+    from etils import epath
+    from etils.epath import backend
+    from fsspec.implementations.memory import MemoryFileSystem
+
+    class Memory(MemoryFileSystem):
+        """A store of its own that answers to gs://, and has no appending."""
+
+        protocol = ("gcs", "gs")
+        store = {}
+        pseudo_dirs = [""]
+        cachable = False
+
+        @classmethod
+        def _strip_protocol(cls, path):
+            return super()._strip_protocol(str(path).removeprefix("gs:"))
+
+        def open(self, path, mode="rb", **options):
+            if "a" in mode:
+                raise NotImplementedError("an object store can't append")
+            return super().open(path, mode, **options)
+
+    memory = Memory()
+    store = backend.fsspec_backend
+    monkeypatch.setattr(type(store), "_get_filesystem", lambda self, name: memory)
+    folder = epath.Path("gs://bucket/run")
+    folder.mkdir(parents=True)
+    return folder

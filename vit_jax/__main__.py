@@ -13,14 +13,25 @@ from vit_jax import __version__
 from vit_jax.cli.overrides import take_overrides
 
 # In the order in which a new user meets them.
-COMMANDS = ("demo", "train", "evaluate", "predict", "config", "data")
+COMMANDS = (
+    "demo",
+    "train",
+    "evaluate",
+    "predict",
+    "probe",
+    "study",
+    "config",
+    "data",
+)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs one command; returns the exit status.
 
-    0: done. 1: stopped on the way (training diverged, an image can't be read). 2: what
-    was asked for can't be done. 130: interrupted by Ctrl-C.
+    0: done. 1: stopped on the way (training diverged, an image can't be read, the disk
+    is full). 2: what was asked for can't be done. 130: interrupted by Ctrl-C. 143: told
+    to end by SIGTERM, as before a TPU VM is taken away. After 130 and 143 `train` has
+    saved, and the same command goes on.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     try:

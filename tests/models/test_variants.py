@@ -7,7 +7,13 @@ import pytest
 import vit_jax
 from vit_jax import trees
 from vit_jax.models.flops import count_parameters
-from vit_jax.models.variants import VARIANTS, list_models, resolve
+from vit_jax.models.variants import (
+    VARIANTS,
+    different_fields,
+    list_models,
+    nearest,
+    resolve,
+)
 
 # Parameters at 224 px with 1,000 classes. Those of the original code are what its
 # models_test.py asserts; g/14 and G/14 are timm's giant and gigantic, R50x1, R101x1
@@ -168,3 +174,13 @@ def test_unknown_names_are_refused_with_a_near_one():
         ValueError, match="model 'zzz' does not exist. There are: Ti/32"
     ):
         resolve("zzz", {})
+
+
+def test_the_nearest_name_has_the_fewest_other_fields():
+    for name in ("B/16", "R50+L/32", "R50x1", "cifar10_tiny"):
+        assert nearest(resolve(name, {})) == name
+    fields = {"gelu": "exact", "num_classes": 7, "dropout": 0.5}
+    spec = resolve("S/16", fields)
+    assert nearest(spec, ignored=("num_classes", "dropout")) == "S/16"
+    own = VARIANTS["S/16"]
+    assert different_fields(spec, own) == ["gelu", "dropout", "num_classes"]

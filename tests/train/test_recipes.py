@@ -40,6 +40,10 @@ def config_of(recipe, pictures):
     config, _ = load_config(recipe, {})
     if config.data.source != "digits":
         config.data.source = pictures
+    if config.model.variant == "auto":
+        config.model.variant = "S/16"
+    # Its batches are features, not images; tests/train/test_features.py has them.
+    config.train.cache_features = False
     config.data.workers = 0
     config.schedule.total_epochs = None
     config.schedule.total_steps = 1_000_000

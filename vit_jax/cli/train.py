@@ -10,7 +10,8 @@ examples:
       --config.data.source=FOLDER --config.schedule.base_learning_rate=3e-4
   vit_jax train --config=vit_s16_i1k:epochs=90 --workdir=runs/s16
 
-The same command again goes on from the newest checkpoint. Ctrl-C saves first.
+The same command again goes on from the newest checkpoint. Ctrl-C (exit status 130)
+and SIGTERM (143) save first.
 `vit_jax config` lists the recipes and every key."""
 
 
@@ -38,4 +39,4 @@ def run(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
 
     config, faults = load_config(arguments.config, overrides)
     result = train_and_evaluate(config, arguments.workdir, faults=faults)
-    return 0 if result.finished else 130
+    return 0 if result.finished else 128 + result.stopped_by

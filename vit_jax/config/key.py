@@ -19,7 +19,8 @@ class Key:
     `default` is a value, or a type for a key that starts unset. `minimum` and `maximum`
     bound numbers (each entry, for tuples); `choices` lists all that a string may be.
     A tuple that may be empty says what its entries are: "pattern" for regular
-    expressions of whole parameter names, "rule" for pairs of one and a number.
+    expressions of whole parameter names, "rule" for pairs of one and a number, "stage"
+    for stages of a run, "set" for evaluation sets.
     """
 
     name: str

@@ -137,6 +137,14 @@ OPTIMIZER_KEYS = (
         minimum=0,
         maximum=1e15,
     ),
+    Key(
+        "schedule.stages",
+        (),
+        "sizes of the images in the course of a run, SIZE:SHARE:BATCH between blanks, "
+        "the last size being model.image_size and the shares of the steps adding up to "
+        "1; empty: one stage",
+        entries="stage",
+    ),
     Key("schedule.warmup_steps", 0, "steps of linear rise", minimum=0),
     Key(
         "schedule.warmup_epochs",

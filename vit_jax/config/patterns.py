@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from vit_jax.config import listed
+
 
 def parse_patterns(text: str) -> tuple[str, ...]:
     """The patterns that `text` spells: words between blanks, or a Python tuple."""
@@ -80,5 +82,9 @@ ENTRIES: Mapping[str, Entries] = MappingProxyType(
             "rules PATTERN=NUMBER between blanks, each a regular expression of whole "
             "parameter names and a number, 0 or more, as in 'head/.*=10 stem/.*=0.1'",
         ),
+        "stage": Entries(
+            listed.parse_stages, listed.is_stage, listed.STAGE_REQUIREMENT
+        ),
+        "set": Entries(listed.parse_sets, listed.is_set, listed.SET_REQUIREMENT),
     }
 )

@@ -3,6 +3,7 @@
 import difflib
 
 from vit_jax.config.data_keys import DATA_KEYS
+from vit_jax.config.init_keys import INIT_KEYS
 from vit_jax.config.key import Key
 from vit_jax.config.model_keys import MODEL_KEYS
 from vit_jax.config.optimizer_keys import OPTIMIZER_KEYS
@@ -17,6 +18,7 @@ KEYS = (
         maximum=2**31 - 1,
     ),
     *MODEL_KEYS,
+    *INIT_KEYS,
     *DATA_KEYS,
     *OPTIMIZER_KEYS,
     *TRAINING_KEYS,

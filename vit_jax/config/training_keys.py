@@ -30,6 +30,13 @@ TRAINING_KEYS = (
         entries="pattern",
     ),
     Key(
+        "train.cache_features",
+        False,
+        "whether what the frozen part of the model (train.freeze: all but the head) "
+        "gives for each training image is computed once and kept in memory; needs "
+        "images that stay the same (augment.crop=resize, no other change)",
+    ),
+    Key(
         "train.ema_decay",
         0.0,
         "share that the moving average of the weights keeps at each step; the average "
@@ -54,12 +61,50 @@ TRAINING_KEYS = (
         "optimizer steps between saves; the last step is always saved; 0: only there",
         minimum=0,
     ),
+    Key(
+        "checkpoint.every_minutes",
+        0.0,
+        "minutes between saves, beside every_steps; 0: none by the clock",
+        minimum=0,
+    ),
     Key("checkpoint.keep", 2, "newest checkpoints that stay", minimum=1),
+    Key(
+        "checkpoint.keep_every_steps",
+        0,
+        "checkpoints of multiples of it are saved and stay for good; 0: none",
+        minimum=0,
+    ),
+    Key(
+        "checkpoint.on_damage",
+        "error",
+        "what a damaged newest checkpoint does: it is named and ends the command, or "
+        "it is kept aside and the run goes on from the one before",
+        choices=("error", "previous"),
+    ),
+    Key(
+        "checkpoint.best_metric",
+        "",
+        "figure whose best checkpoint is kept in best/, such as eval/accuracy; empty: "
+        "none is",
+    ),
+    Key(
+        "checkpoint.best_mode",
+        "max",
+        "whether the largest or the smallest figure is the best",
+        choices=("max", "min"),
+    ),
     Key(
         "evals.every_steps",
         0,
         "optimizer steps between evaluations; 0: only after the last step",
         minimum=0,
+    ),
+    Key(
+        "evals.sets",
+        (),
+        "sets to evaluate beside data.eval, NAME=SOURCE:SPLIT between blanks; their "
+        "figures are eval/NAME/accuracy and so on",
+        entries="set",
     ),
     Key("log.every_steps", 50, "optimizer steps between metrics", minimum=1),
     Key("log.tensorboard", True, "whether to write TensorBoard files"),

@@ -224,6 +224,25 @@ def in_words(name: str, overrides: Mapping[str, Any]) -> str:
     return f"{name} with {', '.join(changed)}" if changed else name
 
 
+def different_fields(spec: Spec, other: Spec) -> list[str]:
+    """Names of the fields in which two specs of one family differ, in their order."""
+    return [name for name, value in vars(spec).items() if value != getattr(other, name)]
+
+
+def nearest(spec: Spec, *, ignored: Iterable[str] = ()) -> str:
+    """The name whose own spec differs from `spec` in the fewest fields.
+
+    The first in the table's order among several; names in `ignored` don't count.
+    """
+    ignored = set(ignored)
+
+    def distance(name: str) -> int:
+        return len(set(different_fields(spec, VARIANTS[name])) - ignored)
+
+    family = [name for name, row in VARIANTS.items() if type(row) is type(spec)]
+    return min(family, key=distance)
+
+
 def _near(word: str, words: Iterable[str]) -> str:
     lowered = {other.lower(): other for other in words}
     found = difflib.get_close_matches(word.lower(), list(lowered), 1, cutoff=0.4)

@@ -29,7 +29,7 @@ def micro_batches(parts: Parts) -> str:
 def few_images(parts: Parts) -> str:
     """A line on what helps a ViT from scratch on few images; empty where not due."""
     count = parts.inputs.num_examples
-    if not learns_little(parts.config, count):
+    if parts.initial or not learns_little(parts.config, count):
         return ""
     return f"note: {count:,} images are few for a ViT from scratch; {_WAYS_OUT} help"
 

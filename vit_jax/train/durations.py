@@ -6,6 +6,7 @@ import optax
 from ml_collections import ConfigDict
 
 from vit_jax.train import schedules
+from vit_jax.train.stages import mean_batch_size
 
 _UNITS = ("steps", "epochs", "examples", "share")
 
@@ -83,7 +84,7 @@ def _duration(
         steps = schedules.steps_of(
             unit,
             value,
-            batch_size=config.data.train.batch_size,
+            batch_size=mean_batch_size(config),
             num_examples=num_examples or 0,
             total_steps=total_steps,
         )

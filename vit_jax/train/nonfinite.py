@@ -7,6 +7,7 @@ import numpy as np
 
 from vit_jax.data.randomness import shuffled
 from vit_jax.train.assemble import Parts
+from vit_jax.train.stages import stage_before
 
 _SHOWN = 8
 
@@ -52,8 +53,9 @@ def passed_over(parts: Parts, step: int, figures: dict[str, float]) -> PassedOve
 
 def examples_of(parts: Parts, step: int) -> str:
     """The examples that made `step`: their positions in the run, and first names."""
-    size = parts.config.data.train.batch_size
-    first = (step - 1) * size
+    stage = stage_before(parts.stages, step)
+    size = stage.batch_size
+    first = stage.first_position + (step - 1 - stage.first_step) * size
     positions = np.arange(first, first + min(size, _SHOWN), dtype=np.int64)
     source = parts.inputs.train_source
     names = [

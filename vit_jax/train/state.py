@@ -6,9 +6,11 @@ from typing import Any
 import flax.struct
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from flax import linen as nn
 
+from vit_jax import trees
 from vit_jax.train import mesh as meshes
 
 Init = Callable[[jax.Array], Any]
@@ -86,18 +88,25 @@ def create_state(
     optimizer: optax.GradientTransformation,
     abstract: TrainState,
     seed: int,
+    given: trees.Tree | None = None,
 ) -> TrainState:
     """A fresh state, created where it will live: no device holds all of it first.
 
     Args:
       init: see `make_init`.
       abstract: says where each part will lie, and whether there is an average.
+      given: weights to start from, which may lack some; the optimizer starts anew with
+        them. None: all are drawn.
     """
     ema = abstract.ema_params is not None
-    make = jax.jit(
-        lambda key: _fresh(init(key), optimizer, ema), out_shardings=placed(abstract)
-    )
-    return make(jax.random.key(seed))
+    taken = jax.tree.map(np.asarray, trees.flatten(given or {}))
+
+    def make(key: jax.Array, taken: dict[str, jax.Array]) -> TrainState:
+        drawn = init(key)
+        params = trees.unflatten(trees.flatten(drawn) | taken)
+        return _fresh(params, optimizer, ema)
+
+    return jax.jit(make, out_shardings=placed(abstract))(jax.random.key(seed), taken)
 
 
 def placed(abstract: Any) -> Any:
