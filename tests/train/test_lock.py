@@ -59,9 +59,9 @@ def test_a_holder_that_wrote_nothing_yet_is_refused_all_the_same(tmp_path):
 
 
 @pytest.fixture
-def in_store(memory_store, monkeypatch):
+def in_store(object_store, monkeypatch):
     monkeypatch.setattr(lock, "_SETTLE_SECONDS", 0.0)
-    return memory_store / "run.lock"
+    return object_store / "run.lock"
 
 
 def test_in_a_store_a_living_holder_is_refused_and_an_ended_one_is_gone(in_store):
