@@ -22,6 +22,7 @@ CORE = [
     "jax>=0.10.2",
     "ml-collections>=1.1.0",
     "numpy>=2.4.6",
+    "opencv-python-headless>=5.0.0.93",
     "optax>=0.2.8",
     "orbax-checkpoint>=0.12.8",
     "pillow>=13.0.0",

@@ -5,7 +5,7 @@ Data: CIFAR-10 as a folder of class folders (data.source=FOLDER) or tfds:cifar10
 Command: vit_jax train --config=cifar10_tiny --workdir=runs/cifar10_tiny \
     --config.data.source=FOLDER
 Expected: about 50 % test accuracy after 50 epochs of 5,000 images.
-Cost: a few minutes on two CPU cores.
+Cost: 14 minutes on two CPU cores.
 """
 
 from vit_jax.config import default_config

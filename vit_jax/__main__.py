@@ -4,6 +4,7 @@ import argparse
 import importlib
 import os
 import sys
+import traceback
 from types import ModuleType
 
 from absl import logging
@@ -28,7 +29,11 @@ def main(arguments: list[str] | None = None) -> int:
         # Orbax tells every step of a save; its warnings about our layout mislead.
         logging.set_verbosity(logging.ERROR)
         overrides, arguments = take_overrides(arguments)
-        parsed = _parser().parse_args(arguments)
+        parser = _parser()
+        if not arguments and not overrides:
+            parser.print_help()
+            return 2
+        parsed = parser.parse_args(arguments)
         return _command(parsed.command).run(parsed, overrides)
     except BrokenPipeError:
         # Whoever read the output has seen enough; nothing may be written at exit.
@@ -47,7 +52,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="vit_jax",
         description="Vision Transformers in JAX: train, evaluate, predict.",
-        epilog="`vit_jax COMMAND --help` shows the flags of a command and examples.",
+        epilog="`vit_jax COMMAND --help` shows the flags of a command and examples. "
+        "With VIT_JAX_TRACEBACK=1 in the environment an error shows where it was "
+        "raised.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=__version__)
@@ -75,8 +82,16 @@ def _fail(error: Exception, *, status: int) -> int:
     if os.environ.get("VIT_JAX_TRACEBACK"):
         raise error
     print(f"error: {error}", file=sys.stderr)
-    print("(VIT_JAX_TRACEBACK=1 shows where it was raised)", file=sys.stderr)
+    if not _is_ours(error):
+        print("(VIT_JAX_TRACEBACK=1 shows where it was raised)", file=sys.stderr)
     return status
+
+
+def _is_ours(error: Exception) -> bool:
+    """Whether our own code raised `error`, whose text then says all there is to say."""
+    frames = list(traceback.walk_tb(error.__traceback__))
+    raised_in, _ = frames[-1]
+    return raised_in.f_globals.get("__name__", "").startswith("vit_jax")
 
 
 if __name__ == "__main__":

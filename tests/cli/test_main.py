@@ -100,6 +100,7 @@ def test_all_faults_of_the_command_line_come_together(tmp_path, capsys):
     assert status == 2
     error = capsys.readouterr().err
     assert "model.dept is not a configuration key; did you mean model.depth?" in error
+    assert error.startswith("error: 3 faults:\n  1. ")
     assert "schedule.warmup_steps=many must be a whole number" in error
     assert "data.train.batch_size=100 must be a multiple of the 8 devices" in error
     assert not (tmp_path / "w").exists()
@@ -111,9 +112,19 @@ def test_config_lists_recipes_and_shows_resolved_values(capsys):
     assert "  digits\n" in listed
     assert "schedule.base_learning_rate = 0.001" in listed
     assert main(["config", "digits", "--config.seed=3"]) == 0
-    shown = dict(line.split(" = ") for line in capsys.readouterr().out.splitlines())
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert "differs from the default" in head
+    shown = dict(line[2:].split(" = ") for line in lines)
     assert shown["seed"] == "3"
     assert list(shown) == [key.name for key in configuration.KEYS]
+    marked = {line[2:].split(" = ")[0] for line in lines if line.startswith("* ")}
+    assert {"seed", "model.width"} <= marked
+    assert "optimizer.beta1" not in marked
+
+
+def test_without_a_command_there_is_help(capsys):
+    assert main([]) == 2
+    assert "COMMAND" in capsys.readouterr().out
 
 
 def test_config_refuses_faults_and_overrides_without_a_recipe(capsys):
@@ -241,6 +252,18 @@ def test_a_workdir_that_can_not_be_written_is_said_before_the_first_step(
     error = capsys.readouterr().err
     assert "can't be written" in error
     assert "compiling" not in error
+
+
+def test_the_traceback_is_offered_for_errors_of_libraries_alone(
+    tmp_path, capsys, monkeypatch
+):
+    main(["evaluate", f"--workdir={tmp_path}"])
+    assert "VIT_JAX_TRACEBACK" not in capsys.readouterr().err
+    monkeypatch.setattr(
+        "vit_jax.train.evaluate.evaluate_workdir", lambda *_, **__: json.loads("{")
+    )
+    main(["evaluate", "--workdir=any"])
+    assert "VIT_JAX_TRACEBACK=1" in capsys.readouterr().err
 
 
 def test_traceback_on_request(tmp_path, monkeypatch):

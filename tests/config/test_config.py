@@ -1,10 +1,12 @@
 """Keys, overrides and faults of the config."""
 
+import dataclasses
 import json
 
 import pytest
 
 from vit_jax import config as configuration
+from vit_jax.models.variants import VitSpec
 
 
 def valid_config():
@@ -138,3 +140,14 @@ def test_json_with_an_unknown_key_is_refused():
 def test_description_names_every_key():
     text = configuration.describe()
     assert all(f"  {key.name} = " in text for key in configuration.KEYS)
+
+
+def test_words_of_the_model_are_those_that_the_model_takes():
+    fields = {field.name: field for field in dataclasses.fields(VitSpec)}
+    for key in configuration.KEYS:
+        group, _, name = key.name.partition(".")
+        if group != "model" or not key.choices:
+            continue
+        # Training needs one vector an image, which "none" doesn't give.
+        taken = set(fields[name].metadata["choices"])
+        assert set(key.choices) == (taken - {"none"} if name == "pool" else taken)

@@ -167,19 +167,19 @@ def test_damaged_bytes_never_raise_anything_else():
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "pixels"])
-@pytest.mark.parametrize(("channels", "drawn"), [(3, 4), (1, 1)])
+@pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("shrink", [1, 2, 4, 8, 16])
-def test_a_draft_is_the_mean_over_squares(kind, channels, drawn, shrink):
+def test_a_draft_is_the_mean_over_squares(kind, channels, shrink):
     photo = smooth_pixels(96, 64)
     image = (
         photo if kind == "pixels" else encoded(Image.fromarray(photo), kind, **_FULL)
     )
     picture = open_picture(image, channels)
-    draft = picture.draft(shrink)[..., :channels].astype(float)
+    draft = picture.draft(shrink)
     whole = picture.pixels().astype(float)
     squares = whole.reshape(96 // shrink, shrink, 64 // shrink, shrink, channels)
-    assert picture.draft(shrink).shape == (96 // shrink, 64 // shrink, drawn)
-    assert np.abs(draft - squares.mean(axis=(1, 3))).mean() < 1.5
+    assert draft.shape == (96 // shrink, 64 // shrink, channels)
+    assert np.abs(draft.astype(float) - squares.mean(axis=(1, 3))).mean() < 1.5
 
 
 def test_pixels_of_any_layout_are_taken():

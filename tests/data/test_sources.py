@@ -217,6 +217,25 @@ def test_a_damaged_manifest_is_refused(tmp_path, name, text, message):
         open_source(str(tmp_path / name), "all")
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            b"path,label\na.jpg,cat,fat\n",
+            "row 1: it has more values than the 2 columns",
+        ),
+        (b"path,label\n" + b"a" * 200_000 + b",cat\n", "line 2: field larger than"),
+        (b"path,label\n\xff.jpg,cat\n", r"is no UTF-8 text \(byte 11\)"),
+        (b"path,label\n", "lists no images"),
+        (b"", "lists no images"),
+    ],
+)
+def test_a_csv_that_is_none_is_refused(tmp_path, content, message):
+    (tmp_path / "list.csv").write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        open_source(str(tmp_path / "list.csv"), "all")
+
+
 def idx_bytes(array: np.ndarray) -> bytes:
     shape = struct.pack(f">{array.ndim}I", *array.shape)
     return bytes([0, 0, 8, array.ndim]) + shape + array.tobytes()

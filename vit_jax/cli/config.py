@@ -31,8 +31,11 @@ def run(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
         print(configuration.describe())
         return 0
     config, faults = load_config(arguments.recipe, overrides)
-    if faults:
-        raise ValueError("\n".join(faults))
+    configuration.refuse(faults)
+    defaults = configuration.flatten(configuration.default_config())
+    print("(*: differs from the default)")
     for key, value in configuration.flatten(config).items():
-        print(f"{key} = {'unset' if value is None else configuration.shown(value)}")
+        mark = " " if value == defaults[key] else "*"
+        shown = "unset" if value is None else configuration.shown(value)
+        print(f"{mark} {key} = {shown}")
     return 0

@@ -5,11 +5,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 HELP = "prepare image sets, and look at what the model will see"
-EXAMPLES = """\
+_SHOW_EXAMPLES = """\
 examples:
   vit_jax data show --config=digits --output=sheet.png
   vit_jax data show --config=cifar10_tiny --config.data.source=FOLDER \\
-      --config.augment.preset=medium1
+      --config.augment.preset=medium1"""
+_PREPARE_EXAMPLES = """\
+examples:
   vit_jax data prepare photos/ prepared/ --splits train val --shorter_side=256
   vit_jax data prepare imagenet2012 prepared/ --archives=downloads/
   vit_jax data prepare cifar10 prepared/
@@ -18,13 +20,23 @@ examples:
 pets and flowers102 from their publishers' archives, downloaded where that is allowed.
 The same command again goes on where it stopped. Then train with
 --config.data.source=prepared/."""
+EXAMPLES = _SHOW_EXAMPLES + _PREPARE_EXAMPLES.removeprefix("examples:")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the two sub-commands and their flags."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    _add_prepare(actions)
+    _add_show(actions)
+
+
+def _add_prepare(actions) -> None:
     prepare = actions.add_parser(
-        "prepare", help="write a set as sharded ArrayRecord files", allow_abbrev=False
+        "prepare",
+        help="write a set as sharded ArrayRecord files",
+        epilog=_PREPARE_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
     prepare.add_argument("source", help="a source, or the name of a published set")
     prepare.add_argument("folder", help="where to write; made if need be")
@@ -43,11 +55,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     prepare.add_argument(
         "--archives", help="where a published set's archives lie (default: FOLDER)"
     )
+
+
+def _add_show(actions) -> None:
     show = actions.add_parser(
-        "show", help="write a contact sheet of training images", allow_abbrev=False
+        "show",
+        help="write a contact sheet of training images",
+        epilog=_SHOW_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
-    show.add_argument("--config", required=True, metavar="RECIPE", help="as of train")
-    show.add_argument("--output", default="sheet.png", help="PNG file to write")
+    show.add_argument(
+        "--config",
+        required=True,
+        metavar="RECIPE",
+        help="as of train; --config.KEY=VALUE changes a key",
+    )
+    show.add_argument(
+        "--output", default="sheet.png", help="PNG file to write (default sheet.png)"
+    )
     show.add_argument("--images", type=int, default=16, help="how many (default 16)")
 
 
@@ -58,15 +84,13 @@ def run(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
 
 def _show(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
     from vit_jax.cli.recipes import load_config
-    from vit_jax.config import check
+    from vit_jax.config import check, refuse
     from vit_jax.train.preview import write_preview
 
     if arguments.images < 1:
         raise ValueError(f"--images={arguments.images} must be 1 or more.")
     config, faults = load_config(arguments.config, overrides)
-    faults = [*faults, *check(config)]
-    if faults:
-        raise ValueError("\n".join(dict.fromkeys(faults)))
+    refuse([*faults, *check(config)])
     write_preview(config, arguments.output, arguments.images)
     print(f"wrote {arguments.output}")
     return 0

@@ -7,7 +7,7 @@ their description. A new key is an entry of `model_keys.py`, `data_keys.py` or
 `training_keys.py`.
 """
 
-from vit_jax.config.checks import check
+from vit_jax.config.checks import check, refuse
 from vit_jax.config.key import Key, shown
 from vit_jax.config.table import KEYS
 from vit_jax.config.values import (
@@ -30,6 +30,7 @@ __all__ = [
     "from_values",
     "image_shape",
     "override",
+    "refuse",
     "shown",
     "to_json",
 ]

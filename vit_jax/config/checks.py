@@ -1,5 +1,7 @@
 """What the values of a config can get wrong, by themselves."""
 
+from collections.abc import Iterable
+
 from ml_collections import ConfigDict
 
 from vit_jax.config.key import holds, requirement, shown
@@ -16,6 +18,20 @@ def check(config: ConfigDict) -> list[str]:
             faults.append(f"{name}={shown(value)} must be {requirement(key)}.")
     faults.extend(_cross_check(config))
     return faults
+
+
+def refuse(faults: Iterable[str]) -> None:
+    """Does nothing where there are no faults.
+
+    Raises:
+      ValueError: one message with all `faults`, each once; numbered where several.
+    """
+    lines = list(dict.fromkeys(faults))
+    if len(lines) > 1:
+        listed = "".join(f"\n  {n}. {line}" for n, line in enumerate(lines, start=1))
+        raise ValueError(f"{len(lines)} faults:{listed}")
+    if lines:
+        raise ValueError(lines[0])
 
 
 def _cross_check(config: ConfigDict) -> list[str]:

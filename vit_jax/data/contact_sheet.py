@@ -11,7 +11,6 @@ _LINE = 14
 _MARGIN = 6
 _COLUMNS = 8
 _FONT_SIZE = 11
-_LONGEST_TEXT = 24
 
 
 def contact_sheet(
@@ -21,11 +20,12 @@ def contact_sheet(
 
     Args:
       rows: (title, images uint8 [Y, X, C] of any size, a caption for each image); each
-        row has as many images.
+        row has as many images. A caption may have several lines.
     """
+    lines = 1 + max(text.count("\n") for *_, captions in rows for text in captions)
     count = len(rows[0][1])
     blocks = -(-count // _COLUMNS)
-    cell = _CELL + _LINE + _MARGIN
+    cell = _CELL + lines * _LINE + _MARGIN
     height = blocks * len(rows) * (cell + _LINE) + _MARGIN
     width = min(count, _COLUMNS) * (_CELL + _MARGIN) + _MARGIN
     sheet = pillow.new("RGB", (width, height), "white")
@@ -40,10 +40,20 @@ def contact_sheet(
             for column, index in enumerate(chosen):
                 left = _MARGIN + column * (_CELL + _MARGIN)
                 sheet.paste(_fitted(images[index]), (left, top))
-                text = captions[index][:_LONGEST_TEXT]
-                draw.text((left, top + _CELL), text, fill="black", font=font)
+                for line, text in enumerate(captions[index].split("\n")):
+                    place = left, top + _CELL + line * _LINE
+                    draw.text(place, _shortened(text, font), fill="black", font=font)
             top += cell
     return sheet
+
+
+def _shortened(text: str, font: ImageFont.ImageFont) -> str:
+    """As much of the text as a cell is wide."""
+    if font.getlength(text) <= _CELL:
+        return text
+    while font.getlength(f"{text}…") > _CELL:
+        text = text[:-1]
+    return f"{text}…"
 
 
 def _fitted(image: np.ndarray) -> pillow.Image:

@@ -68,10 +68,9 @@ class Picture(Protocol):
         """
 
     def draft(self, shrink: int) -> np.ndarray:
-        """uint8 [ceil(Y / shrink), ceil(X / shrink), K] in the quickest way.
+        """uint8 [ceil(Y / shrink), ceil(X / shrink), C] in the quickest way.
 
-        Each pixel is about the mean over `shrink` rows and columns. K is 1, or 4 for
-        RGB and a byte without meaning, so that a pixel is one word.
+        Each pixel is about the mean over `shrink` rows and columns.
 
         Args:
           shrink: a power of two.
@@ -159,7 +158,7 @@ class _JpegPicture:
         try:
             stored = simplejpeg.decode_jpeg(
                 self._data,
-                "RGBX" if self._channels == 3 else "GRAY",
+                "RGB" if self._channels == 3 else "GRAY",
                 min_height=rows,
                 min_width=columns,
             )
@@ -241,14 +240,14 @@ def _turned(
 def _drafted(image: pillow.Image, shrink: int) -> np.ndarray:
     if shrink > 1:
         image = image.reduce(shrink)
-    return _as_array(image if image.mode == "L" else image.convert("RGBX"))
+    return _as_array(image)
 
 
 def as_image(pixels: np.ndarray) -> pillow.Image:
-    """A Pillow image, grey or RGB, of uint8 [Y, X, 1], [Y, X, 3] or [Y, X, 4]."""
+    """A Pillow image, grey or RGB, of uint8 [Y, X, 1] or [Y, X, 3]."""
     if pixels.shape[-1] == 1:
         return pillow.fromarray(pixels[..., 0])
-    return pillow.fromarray(pixels[..., :3])
+    return pillow.fromarray(pixels)
 
 
 def _as_array(image: pillow.Image) -> np.ndarray:

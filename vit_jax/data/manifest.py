@@ -30,14 +30,20 @@ def open_manifest(file: epath.Path, split: str) -> FileSource:
     `all`. A CSV starts with a line that names its columns.
 
     Raises:
-      ValueError: a row lacks path or label, or no row belongs to `split`.
+      ValueError: it is no UTF-8 text of its kind, is empty, a row lacks path or label,
+        or no row belongs to `split`.
     """
     rows = _rows(file)
+    if not rows:
+        raise ValueError(
+            f"{file} lists no images; give it rows with path and label"
+            f"{' below a line that names these columns' if _is_csv(file) else ''}."
+        )
     for number, row in enumerate(rows, start=1):
         if not row.get("path") or row.get("label") in (None, ""):
             raise ValueError(
                 f"{file}, row {number}: it must have path and label, and has "
-                f"{', '.join(key for key, value in row.items() if value) or 'nothing'}."
+                f"{', '.join(str(key) for key in row if row[key]) or 'nothing'}."
             )
     splits = {str(row["split"]) for row in rows if row.get("split")} or {WHOLE}
     if split not in splits:
@@ -56,9 +62,37 @@ def open_manifest(file: epath.Path, split: str) -> FileSource:
 
 
 def _rows(file: epath.Path) -> list[dict]:
-    text = file.read_text(encoding="utf-8-sig")
-    if os.fspath(file).endswith(".csv"):
-        return list(csv.DictReader(io.StringIO(text)))
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{file} is no UTF-8 text (byte {error.start}); save it as UTF-8."
+        ) from error
+    return _csv_rows(file, text) if _is_csv(file) else _json_rows(file, text)
+
+
+def _is_csv(file: epath.Path) -> bool:
+    return os.fspath(file).endswith(".csv")
+
+
+def _csv_rows(file: epath.Path, text: str) -> list[dict]:
+    reader = csv.DictReader(io.StringIO(text, newline=""))
+    try:
+        rows = list(reader)
+    except csv.Error as error:
+        raise ValueError(f"{file}, line {reader.line_num + 1}: {error}.") from error
+    for number, row in enumerate(rows, start=1):
+        # What has no column gathers under the key None.
+        if None in row:
+            raise ValueError(
+                f"{file}, row {number}: it has more values than the "
+                f"{len(reader.fieldnames or ())} columns of the first line; quote a "
+                "value that holds a comma."
+            )
+    return rows
+
+
+def _json_rows(file: epath.Path, text: str) -> list[dict]:
     rows = []
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():

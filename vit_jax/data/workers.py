@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 
+import cv2
 from absl import flags
 
 _PARENT_WATCH_SECONDS = 1.0
@@ -30,6 +31,8 @@ def start_worker(parent: int, worker: int, workers: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: signal.alarm(_GRACE_SECONDS))
     _keep_freed_memory()
+    # The other workers have the other cores.
+    cv2.setNumThreads(1)
     _end_with_parent(parent)
 
 

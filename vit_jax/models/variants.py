@@ -213,6 +213,17 @@ def resolve(name: str, overrides: Mapping[str, Any]) -> Spec:
     return dataclasses.replace(VARIANTS[name], **given)
 
 
+def in_words(name: str, overrides: Mapping[str, Any]) -> str:
+    """A model for people: its name, and what `overrides` make of it.
+
+    Raises:
+      ValueError: see `resolve`.
+    """
+    before, after = vars(resolve(name, {})), vars(resolve(name, overrides))
+    changed = [f"{key} {after[key]}" for key in before if before[key] != after[key]]
+    return f"{name} with {', '.join(changed)}" if changed else name
+
+
 def _near(word: str, words: Iterable[str]) -> str:
     lowered = {other.lower(): other for other in words}
     found = difflib.get_close_matches(word.lower(), list(lowered), 1, cutoff=0.4)

@@ -69,8 +69,7 @@ def assemble(config: ConfigDict, *, faults: Sequence[str] = ()) -> Parts:
     schedule = found.attempt(lambda: _schedule(config, total_steps), "schedule.")
     if mesh is not None:
         found.extend(_batch_faults(config, mesh))
-    if faults or wrong or found:
-        raise ValueError("\n".join(dict.fromkeys([*faults, *wrong, *found])))
+    configuration.refuse([*faults, *wrong, *found])
     return _parts(config, mesh, inputs, model, total_steps, schedule)
 
 

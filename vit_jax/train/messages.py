@@ -5,8 +5,10 @@ from collections.abc import Iterable
 
 import jax
 
+from vit_jax.models.variants import in_words
 from vit_jax.train import mesh as meshes
 from vit_jax.train.assemble import Parts
+from vit_jax.weights import model_fields
 from vit_jax.workdir import Workdir
 
 _SKIPPED_SHOWN = 20
@@ -17,9 +19,10 @@ def introduction(parts: Parts) -> str:
     config = parts.config
     devices = jax.devices()
     batch, processes = config.data.train.batch_size, jax.process_count()
+    model = in_words(config.model.variant, model_fields(config.model.to_dict()))
     return (
         f"{config.data.source}: {parts.inputs.num_examples:,} training images, "
-        f"{len(parts.inputs.class_names)} classes; {config.model.variant}: "
+        f"{len(parts.inputs.class_names)} classes; {model}: "
         f"{parts.num_params:,} parameters\n"
         f"batch {batch} ({batch // processes} a process, "
         f"{batch // meshes.batch_devices(parts.mesh)} a device) on "

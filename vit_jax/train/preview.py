@@ -74,7 +74,8 @@ def _mixed(
 
 
 def _caption(target: np.ndarray, class_names: tuple[str, ...]) -> str:
+    """The two largest shares of a target, a line each."""
     largest = np.argsort(-target, kind="stable")[:2]
-    return ", ".join(
-        f"{class_names[i]} {target[i]:.2f}" for i in largest if target[i] >= _SHOWN
+    return "\n".join(
+        f"{class_names[i]}: {target[i]:.0%}" for i in largest if target[i] >= _SHOWN
     )
