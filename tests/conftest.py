@@ -45,37 +45,33 @@ def cifar10_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def memory_store(monkeypatch: pytest.MonkeyPatch):
-    """gs://bucket/run, an empty folder in an object store in this process's memory.
+@pytest.fixture(scope="session")
+def _served_store():
+    from tests.object_store import ObjectStore, serve
 
-    It stands behind `epath`, as gcsfs does, for all but TensorStore, which opens gs://
-    by itself: no checkpoint can be written there.
-    """
+    store = ObjectStore()
+    address = serve(store)
+    # TensorStore reads them once, when it first meets gs://.
+    os.environ["TENSORSTORE_GCS_HTTP_URL"] = f"http://{address}"
+    os.environ["GCE_METADATA_ROOT"] = address
+    return store
+
+
+@pytest.fixture
+def object_store(_served_store, monkeypatch: pytest.MonkeyPatch):
+    """gs://bucket/run, an empty folder in an object store in this process's memory."""
     from etils import epath
     from etils.epath import backend
-    from fsspec.implementations.memory import MemoryFileSystem
+    from orbax.checkpoint._src.path import gcs_utils
 
-    class Memory(MemoryFileSystem):
-        """A store of its own that answers to gs://, and has no appending."""
-
-        protocol = ("gcs", "gs")
-        store = {}
-        pseudo_dirs = [""]
-        cachable = False
-
-        @classmethod
-        def _strip_protocol(cls, path):
-            return super()._strip_protocol(str(path).removeprefix("gs:"))
-
-        def open(self, path, mode="rb", **options):
-            if "a" in mode:
-                raise NotImplementedError("an object store can't append")
-            return super().open(path, mode, **options)
-
-    memory = Memory()
-    store = backend.fsspec_backend
-    monkeypatch.setattr(type(store), "_get_filesystem", lambda self, name: memory)
+    _served_store.empty()
+    monkeypatch.setattr(
+        type(backend.fsspec_backend),
+        "_get_filesystem",
+        lambda self, name: _served_store,
+    )
+    # Google's client would be asked only whether the bucket has real folders.
+    monkeypatch.setattr(gcs_utils, "get_bucket", lambda name: object())
     folder = epath.Path("gs://bucket/run")
     folder.mkdir(parents=True)
     return folder

@@ -195,12 +195,13 @@ def test_a_save_that_fails_is_raised_at_exit(tmp_path):
             checkpoints.close()
 
 
-def test_a_save_that_cannot_begin_is_raised_at_once(tmp_path):
+def test_a_save_into_a_folder_that_is_gone_is_raised(tmp_path):
     checkpoints = Checkpoints(tmp_path / "here", keep=1)
     shutil.rmtree(tmp_path / "here")
     (tmp_path / "here").write_text("in the way")
     with pytest.raises(SaveFailed, match="of step 1 can't be written"):
         checkpoints.save(1, trees())
+        checkpoints.wait()
     checkpoints.close()
 
 

@@ -4,6 +4,7 @@ import errno
 import os
 
 import pytest
+from etils.epath import backend
 
 from vit_jax.workdir import DiskFull, Workdir, disk_errors, read_json
 
@@ -90,8 +91,8 @@ def test_other_errors_stay_what_they_are(tmp_path, error):
     assert raised.value is error
 
 
-def test_files_are_whole_in_a_store_too(memory_store):
-    workdir = Workdir(memory_store)
+def test_files_are_whole_in_a_store_too(object_store):
+    workdir = Workdir(object_store)
     workdir.create()
     workdir.write_config("{}")
     workdir.write_classes(("cat", "dog"))
@@ -99,5 +100,14 @@ def test_files_are_whole_in_a_store_too(memory_store):
     workdir.require()
     assert workdir.read_classes() == ("cat", "dog")
     assert workdir.read_preprocessing() == {"image_size": [8, 8]}
-    names = sorted(file.name for file in memory_store.iterdir())
+    names = sorted(file.name for file in object_store.iterdir())
     assert names == ["classes.txt", "config.json", "preprocessing.json"]
+
+
+def test_a_store_whose_package_is_missing_is_said_with_the_extra(monkeypatch):
+    def missing(self, name):
+        raise ImportError("Please install gcsfs to access Google Storage")
+
+    monkeypatch.setattr(type(backend.fsspec_backend), "_get_filesystem", missing)
+    with pytest.raises(ValueError, match=r"gs://b/run .*gcsfs.*vit_jax\[gcs\]"):
+        Workdir("gs://b/run").create()

@@ -35,8 +35,9 @@ def main(arguments: list[str] | None = None) -> int:
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        # Orbax tells every step of a save; its warnings about our layout mislead.
-        logging.set_verbosity(logging.ERROR)
+        # Orbax tells every step of a save; its warnings about our layout mislead, and
+        # what it logs as an error is raised too.
+        logging.set_verbosity(logging.FATAL)
         overrides, arguments = take_overrides(arguments)
         parser = _parser()
         if not arguments and not overrides:

@@ -117,7 +117,7 @@ class Checkpoints:
 def complete_steps(directory: str | os.PathLike) -> list[int]:
     """Steps whose checkpoint is whole on disk, ascending; [] where there is none."""
     directory = epath.Path(directory)
-    if not directory.exists():
+    if not directory.is_dir():
         return []
     return sorted(
         int(folder.name)

@@ -67,6 +67,11 @@ class Workdir:
                 f"workdir {self.path} can't be written ({_reason(error)}); "
                 "name a folder that you may write to."
             ) from error
+        except ImportError as error:
+            raise ValueError(
+                f"workdir {self.path} lies in an object store, for which a package is "
+                f"missing ({error}); for gs:// install vit_jax[gcs]."
+            ) from error
 
     def require(self) -> None:
         """Refuses a folder that holds no run.

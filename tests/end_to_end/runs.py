@@ -75,14 +75,14 @@ def train_until(
         text=True,
         start_new_session=True,
     )
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while not condition():
         assert process.poll() is None, process.stdout.read()
         assert time.monotonic() < deadline, "the condition never held"
         time.sleep(0.001)
     # To the whole group, as a terminal's Ctrl-C: workers get it too.
     os.killpg(process.pid, signal_number)
-    output, _ = process.communicate(timeout=120)
+    output, _ = process.communicate(timeout=300)
     return subprocess.CompletedProcess(process.args, process.returncode, stdout=output)
 
 

@@ -44,7 +44,7 @@ def start_both(workdir, **changes):
 def ends_of(processes):
     """[(exit status, output)], the rest killed if one doesn't end."""
     try:
-        outputs = [process.communicate(timeout=200)[0] for process in processes]
+        outputs = [process.communicate(timeout=300)[0] for process in processes]
     finally:
         for process in processes:
             process.kill()
@@ -60,7 +60,7 @@ def test_a_signal_to_one_of_two_processes_stops_both_at_one_saved_step(tmp_path)
     # Saves by the clock come in between: they need the agreement too.
     changes = {"checkpoint__every_minutes": 0.01}
     both = start_both(workdir, **changes)
-    deadline = time.monotonic() + 200
+    deadline = time.monotonic() + 300
     while not runs.reached(workdir, 30)():
         assert all(process.poll() is None for process in both), ends_of(both)
         assert time.monotonic() < deadline, ends_of(both)

@@ -49,8 +49,8 @@ def test_a_full_disk_is_said_in_plain_words(tmp_path):
         journal.write({"step": 1})
 
 
-def test_in_a_store_rows_wait_for_a_flush_or_half_a_minute(memory_store, monkeypatch):
-    file = memory_store / "metrics.jsonl"
+def test_in_a_store_rows_wait_for_a_flush_or_half_a_minute(object_store, monkeypatch):
+    file = object_store / "metrics.jsonl"
     now = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     journal = Journal(file)
@@ -67,4 +67,4 @@ def test_in_a_store_rows_wait_for_a_flush_or_half_a_minute(memory_store, monkeyp
     assert not Journal(file).cut(3)
     assert Journal(file).cut(2)
     assert steps(file) == [1, 2]
-    assert steps(memory_store / "metrics.jsonl.before") == [1, 2, 3]
+    assert steps(object_store / "metrics.jsonl.before") == [1, 2, 3]

@@ -1,6 +1,7 @@
 """One run at a time in a workdir."""
 
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -59,9 +60,9 @@ def test_a_holder_that_wrote_nothing_yet_is_refused_all_the_same(tmp_path):
 
 
 @pytest.fixture
-def in_store(memory_store, monkeypatch):
+def in_store(object_store, monkeypatch):
     monkeypatch.setattr(lock, "_SETTLE_SECONDS", 0.0)
-    return memory_store / "run.lock"
+    return object_store / "run.lock"
 
 
 def test_in_a_store_a_living_holder_is_refused_and_an_ended_one_is_gone(in_store):
@@ -99,3 +100,35 @@ def test_in_a_store_a_holder_keeps_saying_that_it_lives(in_store, monkeypatch):
         deadline = lock.time.monotonic() + 10
         while lock._read(in_store.read_text())["time"] == first:
             assert lock.time.monotonic() < deadline
+
+
+def test_a_beat_that_the_network_loses_does_not_end_the_others(in_store, monkeypatch):
+    beat, calls = lock._beat, []
+
+    def unreliable(file, own):
+        calls.append(file)
+        if len(calls) == 2:
+            raise ConnectionError("lost")
+        beat(file, own)
+
+    monkeypatch.setattr(lock, "_BEAT_SECONDS", 0.01)
+    monkeypatch.setattr(lock, "_beat", unreliable)
+    with lock.held(in_store):
+        deadline = lock.time.monotonic() + 10
+        while len(calls) < 4:
+            assert lock.time.monotonic() < deadline
+
+
+def test_a_file_system_without_locks_is_treated_as_a_store(tmp_path, monkeypatch):
+    def unknown(stream, operation):
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(lock.fcntl, "flock", unknown)
+    monkeypatch.setattr(lock, "_SETTLE_SECONDS", 0.0)
+    file = epath.Path(tmp_path / "run.lock")
+    with (
+        lock.held(file),
+        pytest.raises(ValueError, match="wait 5 minutes or remove"),
+    ):
+        lock.hold_for_all(contextlib.ExitStack(), file)
+    assert not file.exists()

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import threading
+import time
 
 import chex
 import jax
@@ -375,9 +376,8 @@ def test_a_save_that_fails_in_the_background_ends_the_run_at_the_next_step(
 
     def patient(self):
         taken.append(self.steps.step)
-        for thread in threading.enumerate():
-            if thread.name == "save_finalize":
-                thread.join(timeout=10)
+        while any(thread.name == "save_finalize" for thread in threading.enumerate()):
+            time.sleep(0.01)
         return heed(self)
 
     monkeypatch.setattr(loop.Run, "_heed", patient)

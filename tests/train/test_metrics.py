@@ -51,8 +51,8 @@ def test_a_process_that_does_not_lead_writes_nothing(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_in_a_store_the_events_are_copied_at_each_flush(memory_store):
-    folder = memory_store / "tensorboard"
+def test_in_a_store_the_events_are_copied_at_each_flush(object_store):
+    folder = object_store / "tensorboard"
     board = TensorBoard(folder, restart_step=0)
     board.write(ROW)
     board.flush()

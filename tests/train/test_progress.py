@@ -3,8 +3,6 @@
 import io
 import sys
 
-import pytest
-
 from vit_jax.train import progress
 from vit_jax.train.progress import Progress, Throughput
 
@@ -24,8 +22,7 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.fixture
-def terminal(monkeypatch):
+def at_a_terminal(monkeypatch):
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     return terminal
@@ -40,7 +37,8 @@ def two_steps_from_ten():
     return bar
 
 
-def test_the_bar_shows_share_steps_times_loss_rate_and_speed(terminal, monkeypatch):
+def test_the_bar_shows_share_steps_times_loss_rate_and_speed(monkeypatch):
+    terminal = at_a_terminal(monkeypatch)
     now = [1000.0]
     monkeypatch.setattr("tqdm.std.time", lambda: now[0])
     bar = Progress(total=20, enabled=True)
@@ -55,7 +53,8 @@ def test_the_bar_shows_share_steps_times_loss_rate_and_speed(terminal, monkeypat
     assert f"12/20 steps, 00:06 passed, 00:24 left, {FIGURES}" in last
 
 
-def test_lines_stand_above_the_bar_which_is_drawn_again(terminal):
+def test_lines_stand_above_the_bar_which_is_drawn_again(monkeypatch):
+    terminal = at_a_terminal(monkeypatch)
     bar = two_steps_from_ten()
     bar.say("step 12: accuracy 50%")
     bar.close()

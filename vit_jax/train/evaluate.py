@@ -14,8 +14,8 @@ from ml_collections import ConfigDict
 from vit_jax import config as configuration
 from vit_jax.data.sources import Source
 from vit_jax.evals import classification, confusion
-from vit_jax.models.adapt import ZERO_HEAD, head_is_zero
 from vit_jax.evals.real import read_real, real_accuracy
+from vit_jax.models.adapt import ZERO_HEAD, head_is_zero
 from vit_jax.train.inputs import open_evaluation
 from vit_jax.weights import Loaded, load, make_logits
 from vit_jax.workdir import Workdir, read_json

@@ -50,18 +50,33 @@ def held(file: epath.Path) -> Iterator[None]:
     """A context in which no other run can hold `file`.
 
     On a file system it is a lock of the operating system, which ends with its process,
-    however that ends. An object store has none: there the file names its holder and the
-    time, and counts for five minutes after the last time.
+    however that ends. An object store and a few network file systems have none: there
+    the file names its holder and the time, and counts for five minutes after the last
+    time.
 
     Raises:
       ValueError: another run holds it.
     """
-    with _held_in_store(file) if is_store(file) else _held_on_disk(file):
+    with _locked(file) if _can_lock(file) else _named(file):
         yield
 
 
+def _can_lock(file: epath.Path) -> bool:
+    """Whether `file` lies where the operating system knows locks."""
+    if is_store(file):
+        return False
+    try:
+        with open(file, "a") as stream:
+            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
 @contextlib.contextmanager
-def _held_on_disk(file: epath.Path) -> Iterator[None]:
+def _locked(file: epath.Path) -> Iterator[None]:
     with open(file, "a+") as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -84,7 +99,7 @@ def _rewrite(stream, text: str) -> None:
 
 
 @contextlib.contextmanager
-def _held_in_store(file: epath.Path) -> Iterator[None]:
+def _named(file: epath.Path) -> Iterator[None]:
     own = _holder() | {"id": uuid.uuid4().hex}
     text = file.read_text() if file.exists() else ""
     if _alive(text):
@@ -108,7 +123,9 @@ def _held_in_store(file: epath.Path) -> Iterator[None]:
 
 def _keep_beating(file: epath.Path, own: dict, ended: threading.Event) -> None:
     while not ended.wait(_BEAT_SECONDS):
-        _beat(file, own)
+        # A write that the network loses is made up for by the next.
+        with contextlib.suppress(Exception):
+            _beat(file, own)
 
 
 def _beat(file: epath.Path, own: dict) -> None:
@@ -146,7 +163,7 @@ def _refusal(file: epath.Path, text: str) -> str:
     way_out = (
         f"Stop it or wait for its end; if it was killed, wait {_DEAD_SECONDS / 60:.0f} "
         f"minutes or remove {file}."
-        if is_store(file)
+        if "time" in holder
         else "Stop it or wait for its end, or name another workdir."
     )
     return f"workdir {file.parent} is in use: {who} trains there. {way_out}"

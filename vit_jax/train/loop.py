@@ -265,8 +265,11 @@ class Run:
             yield
         except (TrainingDiverged, SaveFailed, DiskFull):
             raise
-        except Exception:
-            if self.steps.intact():
+        except Exception as error:
+            # All processes stop together. Any other error may be one process's own,
+            # and the others would not come to the save.
+            together = isinstance(error, _Stopped) or jax.process_count() == 1
+            if together and self.steps.intact():
                 self._save()
             raise
 

@@ -1,5 +1,6 @@
 """Where figures are written: the journal, and TensorBoard's files."""
 
+import contextlib
 import os
 import socket
 import tempfile
@@ -107,12 +108,12 @@ class TensorBoard:
 
     def close(self) -> None:
         """Writes out what is buffered."""
-        try:
-            self.flush()
-            self._writer.close()
-        finally:
+        with disk_errors(self._file), contextlib.ExitStack() as resources:
             if self._temporary:
-                self._temporary.cleanup()
+                resources.callback(self._temporary.cleanup)
+            # A full disk makes the flush fail, and then the closing too.
+            resources.callback(self._writer.close)
+            self.flush()
 
     def _add(self, **fields: Any) -> None:
         event = Event(wall_time=time.time(), **fields)
