@@ -25,6 +25,7 @@ TINY = {
     "schedule.total_epochs": "unset",
     "schedule.total_steps": 100,
     "schedule.warmup_share": 0.1,
+    "train.ema_decay": 0.9,
     "checkpoint.every_steps": 20,
     "evals.every_steps": 50,
     "log.every_steps": 1,
