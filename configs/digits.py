@@ -12,12 +12,7 @@ from vit_jax.config import default_config
 def get_config():
     """The recipe."""
     config = default_config()
-    config.model.variant = "Ti/16"
-    config.model.patch_size = 2
-    config.model.width = 64
-    config.model.depth = 4
-    config.model.num_heads = 4
-    config.model.mlp_dim = 128
+    config.model.variant = "digits_tiny"
     config.model.image_size = (8,)
     config.model.channels = 1
 

@@ -11,6 +11,7 @@ from absl import logging
 
 from vit_jax import __version__
 from vit_jax.cli.overrides import take_overrides
+from vit_jax.cli.parser import Parser
 
 # In the order in which a new user meets them.
 COMMANDS = (
@@ -59,13 +60,12 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="vit_jax",
         description="Vision Transformers in JAX: train, evaluate, predict.",
         epilog="`vit_jax COMMAND --help` shows the flags of a command and examples. "
         "With VIT_JAX_TRACEBACK=1 in the environment an error shows where it was "
         "raised.",
-        allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -77,7 +77,6 @@ def _parser() -> argparse.ArgumentParser:
             description=command.HELP,
             epilog=command.EXAMPLES,
             formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
         )
         command.add_arguments(sub)
     return parser

@@ -118,7 +118,7 @@ def test_config_lists_recipes_and_shows_resolved_values(capsys):
     assert shown["seed"] == "3"
     assert list(shown) == [key.name for key in configuration.KEYS]
     marked = {line[2:].split(" = ")[0] for line in lines if line.startswith("* ")}
-    assert {"seed", "model.width"} <= marked
+    assert {"seed", "model.variant"} <= marked
     assert "optimizer.beta1" not in marked
 
 
@@ -252,6 +252,22 @@ def test_a_workdir_that_can_not_be_written_is_said_before_the_first_step(
     error = capsys.readouterr().err
     assert "can't be written" in error
     assert "compiling" not in error
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        (["confg"], "did you mean config?"),
+        (["train", "--confg=digits", "--workdir=w"], "did you mean --config?"),
+        (["predict", "--workdir=w", "--tpo=1", "a.png"], "did you mean --top?"),
+        (["data", "shwo"], "did you mean show?"),
+        (["data", "show", "--config=digits", "--imges=1"], "did you mean --images?"),
+    ],
+)
+def test_a_misspelt_word_is_refused_with_the_one_that_was_meant(capsys, written, meant):
+    with pytest.raises(SystemExit, match="2"):
+        main(written)
+    assert meant in capsys.readouterr().err
 
 
 def test_the_traceback_is_offered_for_errors_of_libraries_alone(

@@ -114,7 +114,7 @@ def test_exact_count_of_the_tree(name):
 
 
 def test_every_variant_is_counted():
-    assert set(COUNTS) | {"cifar10_tiny"} == set(VARIANTS)
+    assert set(COUNTS) | {"cifar10_tiny", "digits_tiny"} == set(VARIANTS)
 
 
 def test_seed_model_has_its_exact_count():
@@ -151,7 +151,7 @@ def test_formula_counts_the_tree_in_other_forms(name, overrides, count):
 def test_list_models_takes_a_glob():
     assert list_models("B/*") == ["B/32", "B/16", "B/14", "B/8"]
     assert list_models() == list(VARIANTS)
-    assert vit_jax.list_models("*tiny") == ["cifar10_tiny"]
+    assert vit_jax.list_models("*tiny") == ["cifar10_tiny", "digits_tiny"]
     assert list_models("nothing*") == []
 
 

@@ -36,7 +36,6 @@ def _add_prepare(actions) -> None:
         help="write a set as sharded ArrayRecord files",
         epilog=_PREPARE_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     prepare.add_argument("source", help="a source, or the name of a published set")
     prepare.add_argument("folder", help="where to write; made if need be")
@@ -63,7 +62,6 @@ def _add_show(actions) -> None:
         help="write a contact sheet of training images",
         epilog=_SHOW_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     show.add_argument(
         "--config",

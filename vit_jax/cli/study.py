@@ -18,7 +18,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the study and its flags."""
     studies = parser.add_subparsers(dest="study", required=True, metavar="STUDY")
     size = studies.add_parser(
-        "data_size", help="accuracy by number of training images", allow_abbrev=False
+        "data_size",
+        help="accuracy by number of training images",
     )
     size.add_argument("--config", required=True, metavar="RECIPE", help="as of train")
     size.add_argument(

@@ -17,6 +17,9 @@ from vit_jax.data.records import INDEX, open_records
 
 Image = bytes | np.ndarray
 
+# Addresses of sets that come with an installed package.
+BUNDLED = ("digits",)
+
 _SPLIT = re.compile(r"(?P<name>[\w.\-]+)(\[(?P<low>\d*%?):(?P<high>\d*%?)\])?")
 
 
@@ -125,7 +128,7 @@ class _Relabelled:
 
 
 def _open_whole(address: str, split: str) -> Source:
-    if address == "digits":
+    if address in BUNDLED:
         return open_digits(split)
     path = epath.Path(address).expanduser()
     if not path.exists():

@@ -185,8 +185,25 @@ _CIFAR10_TINY = VitSpec(
     image_size=32,
 )
 
+# The demo's: 136,138 parameters, scikit-learn's grey digits of 8 x 8.
+_DIGITS_TINY = VitSpec(
+    width=64,
+    depth=4,
+    num_heads=4,
+    mlp_dim=128,
+    patch_size=2,
+    num_classes=10,
+    image_size=8,
+)
+
 VARIANTS: Mapping[str, Spec] = MappingProxyType(
-    {**_PLAIN, **_HYBRIDS, **_RESNETS, "cifar10_tiny": _CIFAR10_TINY}
+    {
+        **_PLAIN,
+        **_HYBRIDS,
+        **_RESNETS,
+        "cifar10_tiny": _CIFAR10_TINY,
+        "digits_tiny": _DIGITS_TINY,
+    }
 )
 
 

@@ -26,6 +26,17 @@ def micro_batches(parts: Parts) -> str:
     return f", in {steps} micro-batches of {size // steps}"
 
 
+def large_batch(parts: Parts) -> str:
+    """A line where a batch holds the same images several times; else empty."""
+    count, size = parts.inputs.num_examples, parts.config.data.train.batch_size
+    if size <= count:
+        return ""
+    return (
+        f"note: data.train.batch_size={size} is more than the {count:,} training "
+        "images, so each step sees some of them several times"
+    )
+
+
 def few_images(parts: Parts) -> str:
     """A line on what helps a ViT from scratch on few images; empty where not due."""
     count = parts.inputs.num_examples

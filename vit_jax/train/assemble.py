@@ -102,9 +102,13 @@ def assemble(
     """
     config = copy.deepcopy(config)
     wrong = configuration.check(config)
-    found = _Faults(wrong)
+    found = _Faults([*faults, *wrong])
     mesh = found.attempt(lambda: meshes.make_mesh(**config.mesh), "mesh.")
-    inputs = found.attempt(lambda: open_inputs(config), "data.", "augment.", "model.")
+    part = found.attempt(lambda: meshes.batch_part(mesh)) if mesh else None
+    inputs = found.attempt(
+        lambda: open_inputs(config, part or (0, 1)),
+        *("data.", "augment.", "model.image_size", "model.channels"),
+    )
     if inputs is not None:
         found.extend(_settle_classes(config, inputs))
     loaded = found.attempt(lambda: initial.read(config, resumed=resumed), "init.")
@@ -142,25 +146,26 @@ class _Faults(list):
     """Sentences about what is wrong, collected while going on as far as possible.
 
     Args:
-      wrong: faults of single values, which stand in the way of parts made of them.
+      wrong: faults of single values, which stand in the way of parts made of them; a
+        key that doesn't exist stands in nobody's way.
     """
 
     def __init__(self, wrong: Sequence[str]):
         super().__init__()
-        self._wrong = tuple(wrong)
+        self._wrong = tuple(fault for fault in wrong if "=" in fault.split(" ")[0])
 
     def attempt(self, make: Callable[[], T], *prefixes: str) -> T | None:
         """`make()`, or None where it fails or the values that it reads are wrong.
 
         Args:
-          make: may raise ValueError or FileNotFoundError, which become faults.
+          make: may raise ValueError or OSError, which become faults.
           prefixes: of the keys that `make` reads.
         """
         if any(fault.startswith(prefixes) for fault in self._wrong):
             return None
         try:
             return make()
-        except (ValueError, FileNotFoundError) as error:
+        except (ValueError, OSError) as error:
             self.extend(str(error).splitlines())
             return None
 
@@ -281,9 +286,10 @@ def _stages(
     if model is None or total_steps is None:
         return None
     stages = plan_stages(config, total_steps)
-    for stage in stages:
+    own_size = configuration.image_shape(config)
+    for size in {stage.image_size for stage in stages} - {own_size}:
         try:
-            abstract_params(model.module, (*stage.image_size, config.model.channels))
+            abstract_params(model.module, (*size, config.model.channels))
         except ValueError as error:
             raise ValueError(f"schedule.stages: {error}") from error
     return stages
@@ -339,8 +345,10 @@ def _sized_parts(run: _Run, image_size: tuple[int, int]) -> SizedParts:
     """The training step of one size of images, and the state that it takes."""
     config, module = run.config, run.model.module
     cached, ema_decay = config.train.cache_features, config.train.ema_decay
-    init = make_init(module, (*image_size, config.model.channels))
-    params = jax.eval_shape(init, jax.random.key(0))
+    init, params = run.model.init, run.model.params
+    if image_size != configuration.image_shape(config):
+        init = make_init(module, (*image_size, config.model.channels))
+        params = jax.eval_shape(init, jax.random.key(0))
     state = abstract_state(params, run.optimizer, run.mesh, ema=bool(ema_decay))
     prepare = functools.partial(
         features.prepare_features if cached else mixing.prepare,

@@ -4,6 +4,7 @@ With all but the head frozen and images that never change, a step needs the feat
 alone: an epoch then costs what the head costs, and gives what it gave before.
 """
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -36,6 +37,7 @@ _CHANGES = (
 )
 _NOISE = ("dropout", "attention_dropout", "stochastic_depth", "patch_dropout")
 _HEAD = "head/"
+_KEPT = ("image", "label", "weight")
 
 
 def cache_faults(config: ConfigDict, params: Any) -> list[str]:
@@ -114,30 +116,36 @@ def compute_features(
     dtype = jnp.dtype(config.train.compute_dtype)
     mean, std = inputs.preprocessing["mean"], inputs.preprocessing["std"]
 
-    @jax.jit
-    def features_of(params: Any, images: jax.Array) -> jax.Array:
-        return headless.apply({"params": params}, normalize(images, mean, std, dtype))
+    # Replicated, so that every process gets the rows of all.
+    @functools.partial(jax.jit, out_shardings=meshes.replicated(mesh))
+    def with_features(params: Any, batch: dict[str, Any]) -> dict[str, jax.Array]:
+        images = normalize(batch["image"], mean, std, dtype)
+        return batch | {"image": headless.apply({"params": params}, images)}
 
+    rows: list[dict[str, np.ndarray]] = []
+    for batch in training_pass(config, inputs.train_source, meshes.batch_part(mesh)):
+        placed = meshes.put_batch({name: batch[name] for name in _KEPT}, mesh)
+        rows.append(jax.device_get(with_features(params, placed)))
     count = inputs.num_examples
-    rows: dict[str, list[np.ndarray]] = {"image": [], "label": [], "weight": []}
-    for batch in training_pass(config, inputs.train_source):
-        placed = meshes.put_batch({"image": batch["image"]}, mesh)
-        rows["image"].append(jax.device_get(features_of(params, placed["image"])))
-        for name in ("label", "weight"):
-            rows[name].append(batch[name])
-    return {name: np.concatenate(parts)[:count] for name, parts in rows.items()}
+    return {name: np.concatenate([row[name] for row in rows])[:count] for name in _KEPT}
 
 
 def cached_batches(
-    features: dict[str, np.ndarray], *, seed: int
+    features: dict[str, np.ndarray], *, seed: int, part: tuple[int, int]
 ) -> Callable[[int, Stage], Iterator[dict[str, np.ndarray]]]:
-    """(step, stage) -> the batches that `Inputs.train_batches` gives, of features."""
+    """(step, stage) -> the batches that `Inputs.train_batches` gives, of features.
+
+    Args:
+      part: (index, count) of the equal parts of a batch that this process reads.
+    """
     count = len(features["label"])
 
     def batches(start_step: int, stage: Stage) -> Iterator[dict[str, np.ndarray]]:
         step = start_step
         while True:
-            positions = step * stage.batch_size + np.arange(stage.batch_size)
+            size = stage.batch_size // part[1]
+            first = step * stage.batch_size + part[0] * size
+            positions = first + np.arange(size)
             chosen = shuffled(seed, positions, count)
             batch = {name: values[chosen] for name, values in features.items()}
             yield batch | {"index": positions}

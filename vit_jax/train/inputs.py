@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 from ml_collections import ConfigDict
 
@@ -57,8 +56,11 @@ class Inputs:
     train_source: Source
 
 
-def open_inputs(config: ConfigDict) -> Inputs:
+def open_inputs(config: ConfigDict, part: tuple[int, int] = (0, 1)) -> Inputs:
     """The data of a run.
+
+    Args:
+      part: (index, count) of the equal parts of a batch that this process reads.
 
     Raises:
       ValueError: faults of the data keys or of the data, a line each.
@@ -74,9 +76,9 @@ def open_inputs(config: ConfigDict) -> Inputs:
     return Inputs(
         class_names=source.class_names,
         num_examples=len(source),
-        train_batches=functools.partial(_train_batches, config, source, skipped),
-        eval_batches=open_evaluation(config, source.class_names, skipped).batches,
-        eval_sets=_open_sets(config, source.class_names, skipped),
+        train_batches=functools.partial(_train_batches, config, source, part, skipped),
+        eval_batches=open_evaluation(config, source.class_names, part, skipped).batches,
+        eval_sets=_open_sets(config, source.class_names, part, skipped),
         preprocessing=preprocessing_of(config),
         skipped=skipped,
         train_source=source,
@@ -94,12 +96,14 @@ class Evaluation:
 def open_evaluation(
     config: ConfigDict,
     class_names: Sequence[str],
+    part: tuple[int, int] = (0, 1),
     skipped: collections.Counter | None = None,
 ) -> Evaluation:
     """The evaluation split; the training split isn't touched.
 
     Args:
       class_names: those of the training run.
+      part: see `open_inputs`.
       skipped: counts the unreadable images that are passed over.
 
     Raises:
@@ -108,12 +112,13 @@ def open_evaluation(
     """
     address = config.data.eval.source or config.data.source
     source = _open(address, config.data.eval.split, "data.eval.split", class_names)
-    return Evaluation(source, _eval_passes(config, source, skipped))
+    return Evaluation(source, _eval_passes(config, source, part, skipped))
 
 
 def _open_sets(
     config: ConfigDict,
     class_names: Sequence[str],
+    part: tuple[int, int],
     skipped: collections.Counter,
 ) -> dict[str, Callable[[], Batches]]:
     """Name -> passes over each set of `evals.sets`."""
@@ -125,29 +130,36 @@ def _open_sets(
             raise type(error)(
                 f"evals.sets {name}={address}:{split}: {error}"
             ) from error
-        sets[name] = _eval_passes(config, source, skipped)
+        sets[name] = _eval_passes(config, source, part, skipped)
     return sets
 
 
 def _eval_passes(
-    config: ConfigDict, source: Source, skipped: collections.Counter | None
+    config: ConfigDict,
+    source: Source,
+    part: tuple[int, int],
+    skipped: collections.Counter | None,
 ) -> Callable[[], Batches]:
     return functools.partial(
         pipeline.eval_batches,
         source,
         _eval_transform(config),
         batch_size=config.data.eval.batch_size,
-        **_reading(config, collections.Counter() if skipped is None else skipped),
+        **_reading(config, part, collections.Counter() if skipped is None else skipped),
     )
 
 
-def training_pass(config: ConfigDict, source: Source) -> Batches:
-    """One pass over the training examples in their own order, made as for training."""
+def training_pass(config: ConfigDict, source: Source, part: tuple[int, int]) -> Batches:
+    """One pass over the training examples in their own order, made as for training.
+
+    Args:
+      part: see `open_inputs`.
+    """
     return pipeline.eval_batches(
         source,
         train_transform(config),
         batch_size=config.data.eval.batch_size,
-        **_reading(config, collections.Counter()),
+        **_reading(config, part, collections.Counter()),
     )
 
 
@@ -209,6 +221,7 @@ def _steps(augment: dict[str, Any]) -> Iterator[Step]:
 def _train_batches(
     config: ConfigDict,
     source: Source,
+    part: tuple[int, int],
     skipped: collections.Counter,
     start_step: int,
     stage: Stage | None = None,
@@ -221,11 +234,13 @@ def _train_batches(
         batch_size=stage.batch_size if stage else config.data.train.batch_size,
         start_step=start_step - first_step,
         first_position=stage.first_position if stage else 0,
-        **_reading(config, skipped),
+        **_reading(config, part, skipped),
     )
 
 
-def _reading(config: ConfigDict, skipped: collections.Counter) -> dict[str, Any]:
+def _reading(
+    config: ConfigDict, part: tuple[int, int], skipped: collections.Counter
+) -> dict[str, Any]:
     """What both kinds of batches take."""
 
     def count(name: str) -> None:
@@ -235,8 +250,8 @@ def _reading(config: ConfigDict, skipped: collections.Counter) -> dict[str, Any]
 
     return {
         "channels": config.model.channels,
-        "process_index": jax.process_index(),
-        "process_count": jax.process_count(),
+        "process_index": part[0],
+        "process_count": part[1],
         "workers": config.data.workers,
         "on_bad": count if config.data.bad_images == "skip" else None,
     }

@@ -17,6 +17,7 @@ from ml_collections import ConfigDict
 
 from vit_jax.checkpoint import SaveFailed, complete_steps
 from vit_jax.train import advice, features, messages, resume
+from vit_jax.train import mesh as meshes
 from vit_jax.train.agreement import Agreement
 from vit_jax.train.assemble import Parts, assemble
 from vit_jax.train.best import Best
@@ -123,13 +124,19 @@ class Run:
         if saved:
             for line in resume.refuse_other_run(self.workdir, self.parts):
                 self.progress.say(line)
-        if saved >= self.parts.total_steps and self._nothing_left(saved):
+        if saved > self.parts.total_steps:
+            raise ValueError(
+                messages.past_the_end(self.workdir, saved, self.parts.total_steps)
+            )
+        if saved == self.parts.total_steps and self._nothing_left(saved):
             self.progress.say(
                 messages.already_finished(self.workdir, saved, self.parts.total_steps)
             )
             return self._result(saved)
         self.progress.say(messages.introduction(self.parts))
-        if not saved and (note := advice.few_images(self.parts)):
+        notes = [advice.large_batch(self.parts)]
+        notes += [] if saved else [advice.few_images(self.parts)]
+        for note in filter(None, notes):
             self.progress.say(note)
         self._open(*self._first_state(saved))
         with contextlib.suppress(_Stopped), self._saves_on_error():
@@ -218,7 +225,9 @@ class Run:
         found = features.compute_features(
             self.config, parts.inputs, parts.model, self.steps.state.params, parts.mesh
         )
-        return features.cached_batches(found, seed=self.config.seed)
+        return features.cached_batches(
+            found, seed=self.config.seed, part=meshes.batch_part(parts.mesh)
+        )
 
     def _evaluate_again(self) -> None:
         """Makes up for what a kill cut off between a save and the next step."""
@@ -235,9 +244,9 @@ class Run:
         self.steps.settle()
         steps = self.steps
         params = self.evaluations.params_of(steps.state, steps.image_size)
-        row = self.evaluations.run(steps.step, params, self._heed)
-        self._keep_if_best(row, params)
-        self.steps.throughput.restart()
+        with steps.throughput.paused():
+            row = self.evaluations.run(steps.step, params, self._heed)
+            self._keep_if_best(row, params)
 
     def _keep_if_best(self, row: dict[str, Any], params: Any) -> None:
         if self.best.keep(row, params):
@@ -283,7 +292,8 @@ class Run:
             reason = "its update left weights that are not finite"
             raise self._diverged(steps.step, reason)
         self.metrics.flush()
-        self.saving.save(steps.step, steps.state)
+        with steps.throughput.paused():
+            self.saving.save(steps.step, steps.state)
         self.agree.forget()
 
     def _finished(self) -> bool:

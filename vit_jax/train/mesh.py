@@ -61,6 +61,31 @@ def batch_devices(mesh: Mesh) -> int:
     return int(np.prod([mesh.shape[axis] for axis in BATCH_AXES]))
 
 
+def batch_part(mesh: Mesh) -> tuple[int, int]:
+    """(index, count): this process reads part `index` of `count` equal ones of a batch.
+
+    Processes whose devices share rows, as with a "tensor" axis over them, read the
+    same part.
+
+    Raises:
+      ValueError: the devices of a process hold no such part.
+    """
+    rows = mesh.devices.reshape(batch_devices(mesh), -1)
+    held: dict[int, list[int]] = {}
+    for row, devices in enumerate(rows):
+        for process in {device.process_index for device in devices}:
+            held.setdefault(process, []).append(row)
+    for process, own in held.items():
+        if own[0] % len(own) or own != list(range(own[0], own[0] + len(own))):
+            raise ValueError(
+                f"mesh.tensor={mesh.shape['tensor']}: the devices of process {process} "
+                "must hold one part of the batch; take a size that divides the devices "
+                "of a process, or a multiple of their number."
+            )
+    own = held[jax.process_index()]
+    return own[0] // len(own), len(rows) // len(own)
+
+
 def batch_sharding(mesh: Mesh) -> NamedSharding:
     """Sharding of an array whose first axis is the batch."""
     return NamedSharding(mesh, PartitionSpec(BATCH_AXES))
@@ -99,9 +124,16 @@ def partition_spec(name: str, shape: tuple[int, ...], mesh: Mesh) -> PartitionSp
 
 
 def put_batch(batch: dict[str, np.ndarray], mesh: Mesh) -> dict[str, jax.Array]:
-    """This process's part of a batch as arrays over the whole mesh."""
+    """This process's part of a batch, as `batch_part` says, over the whole mesh.
+
+    "index" is left out: it is for the host, and devices have no 64-bit integers.
+    """
     sharding = batch_sharding(mesh)
+    _, count = batch_part(mesh)
     return {
-        name: jax.make_array_from_process_local_data(sharding, part)
+        name: jax.make_array_from_process_local_data(
+            sharding, part, (part.shape[0] * count, *part.shape[1:])
+        )
         for name, part in batch.items()
+        if name != "index"
     }

@@ -43,6 +43,16 @@ def already_finished(workdir: Workdir, step: int, total_steps: int) -> str:
     )
 
 
+def past_the_end(workdir: Workdir, step: int, total_steps: int) -> str:
+    """Why a config that ends before a run's checkpoint is refused."""
+    return (
+        f"workdir {workdir.path} holds a checkpoint of step {step}, and this config "
+        f"ends at step {total_steps}; raise schedule.total_steps or total_epochs (or "
+        "lower data.train.batch_size, which decides the steps of an epoch), or name "
+        "another workdir."
+    )
+
+
 def starts_anew() -> str:
     """What became of the journal of a run that has no checkpoint."""
     return (

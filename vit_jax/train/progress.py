@@ -1,7 +1,10 @@
 """What a person sees of a run, and how fast it goes."""
 
+import contextlib
+import os
 import sys
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from tqdm import tqdm
@@ -12,7 +15,8 @@ _SECONDS_BETWEEN_LINES = 10.0
 class Progress:
     """What a person sees on standard error: lines, and a bar from the first step on.
 
-    Where standard error is no terminal, a line every few seconds stands for the bar.
+    Where standard error is no terminal, or one of no known width, a line every few
+    seconds stands for the bar.
     """
 
     def __init__(self, *, total: int, enabled: bool):
@@ -23,13 +27,14 @@ class Progress:
     def start(self, step: int) -> None:
         """Draws the bar at `step`, in place of a former one, and starts its clock."""
         self.close()
+        moves = _can_move()
         self._bar = tqdm(
             total=self._total,
             initial=step,
             disable=not self._enabled,
-            file=sys.stderr if sys.stderr.isatty() else _Lines(),
-            mininterval=0.1 if sys.stderr.isatty() else _SECONDS_BETWEEN_LINES,
-            dynamic_ncols=sys.stderr.isatty(),
+            file=sys.stderr if moves else _Lines(),
+            mininterval=0.1 if moves else _SECONDS_BETWEEN_LINES,
+            dynamic_ncols=moves,
             bar_format="training {percentage:3.0f}%|{bar:20}| "
             "{n_fmt}/{total_fmt} steps, {elapsed} passed, {remaining} left{postfix}",
         )
@@ -48,7 +53,7 @@ class Progress:
 
     def say(self, text: str) -> None:
         """A line of its own; above the bar where there is one."""
-        if self._bar is None or not sys.stderr.isatty():
+        if self._bar is None or not _can_move():
             print(text, file=sys.stderr, flush=True)
         else:
             self._bar.write(text, file=sys.stderr)
@@ -58,6 +63,13 @@ class Progress:
         if self._bar is not None:
             self._bar.close()
             self._bar = None
+
+
+def _can_move() -> bool:
+    """Whether standard error is a terminal of a known width, as a bar needs."""
+    if not sys.stderr.isatty():
+        return False
+    return os.get_terminal_size(sys.stderr.fileno()).columns > 0
 
 
 class _Lines:
@@ -81,13 +93,22 @@ class Throughput:
         self.restart()
 
     def restart(self) -> None:
-        """Starts measuring anew, as after a compilation, an evaluation or a report."""
+        """Starts measuring anew, as after a compilation or a report."""
         self._since = time.perf_counter()
         self._steps = 0
         self._waited = 0.0
 
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leaves out the time that passes meanwhile."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._since += time.perf_counter() - began
+
     def step(self, waited: float) -> None:
-        """Counts a step that waited so many seconds for its batch."""
+        """Counts a step that is done, and waited so many seconds for its batch."""
         self._steps += 1
         self._waited += waited
 

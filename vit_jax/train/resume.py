@@ -7,6 +7,7 @@ from etils import epath
 from ml_collections import ConfigDict
 
 from vit_jax import config as configuration
+from vit_jax.data.sources import BUNDLED
 from vit_jax.models.variants import resolve
 from vit_jax.train.assemble import Parts
 from vit_jax.train.initial import AUTO
@@ -127,7 +128,9 @@ def _changed_keys(stored: ConfigDict, asked: ConfigDict) -> list[str]:
 
 def _absolute(source: str) -> str:
     """A local path made independent of the folder that the command ran in."""
-    if not source or "://" in source or not epath.Path(source).expanduser().exists():
+    if not source or source in BUNDLED or "://" in source:
+        return source
+    if not epath.Path(source).expanduser().exists():
         return source
     return str(epath.Path(source).expanduser().resolve())
 

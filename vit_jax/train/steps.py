@@ -84,8 +84,7 @@ class Steps:
             waited = 0.0
         self.state, figures = self._train_step(self.state, batch)
         self.step += 1
-        self.throughput.step(waited)
-        self._pending.append((self.step, figures))
+        self._pending.append((self.step, figures, waited))
         self.settle(in_flight=IN_FLIGHT)
         self._progress.advance()
 
@@ -96,10 +95,12 @@ class Steps:
           TrainingDiverged: more of them were not finite than may be.
         """
         while len(self._pending) > in_flight:
-            step, figures = self._pending.popleft()
+            step, figures, waited = self._pending.popleft()
             figures = {
                 name: float(value) for name, value in jax.device_get(figures).items()
             }
+            # Only now is it known to be done: steps are begun ahead of the devices.
+            self.throughput.step(waited)
             passed_over = nonfinite.passed_over(self.parts, step, figures)
             if passed_over.stops:
                 raise self._diverged(step, passed_over.reason)
