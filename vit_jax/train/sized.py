@@ -1,0 +1,70 @@
+"""What depends on the size of the training images: weights, state and step."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from flax import linen as nn
+from ml_collections import ConfigDict
+
+from vit_jax.train import features, mixing
+from vit_jax.train import mesh as meshes
+from vit_jax.train.inputs import mixing_values
+from vit_jax.train.optimizer import trained_mask
+from vit_jax.train.state import Init, TrainState, abstract_state, make_init, placed
+from vit_jax.train.step import make_train_step
+from vit_jax.weights import grid_of
+
+
+@dataclasses.dataclass(frozen=True)
+class SizedParts:
+    """What depends on the size of the training images.
+
+    `init`, `state` and `train_step` are for this size; `grid` is (rows, columns) of
+    patches.
+    """
+
+    init: Init
+    state: TrainState
+    train_step: Callable
+    grid: tuple[int, int]
+
+
+def sized_parts(
+    config: ConfigDict,
+    mesh: jax.sharding.Mesh,
+    preprocessing: Mapping[str, Any],
+    model: nn.Module,
+    optimizer: optax.GradientTransformationExtraArgs,
+    schedule: optax.Schedule,
+    image_size: tuple[int, int],
+) -> SizedParts:
+    """The training step of one size of images, and the state that it takes."""
+    cached, ema_decay = config.train.cache_features, config.train.ema_decay
+    init = make_init(model, (*image_size, config.model.channels))
+    params = jax.eval_shape(init, jax.random.key(0))
+    state = abstract_state(params, optimizer, mesh, ema=bool(ema_decay))
+    prepare = functools.partial(
+        features.prepare_features if cached else mixing.prepare,
+        num_classes=config.model.num_classes,
+        preprocessing=preprocessing,
+        dtype=jnp.dtype(config.train.compute_dtype),
+        **mixing_values(config),
+    )
+    train_step = make_train_step(
+        features.CachedModel(model) if cached else model,
+        optimizer,
+        schedule,
+        prepare=prepare,
+        loss=config.train.loss,
+        seed=config.seed,
+        shardings=(placed(state), meshes.replicated(mesh)),
+        trained=trained_mask(params, config.train.freeze),
+        accumulation_steps=config.train.accumulation_steps,
+        ema_decay=ema_decay,
+    )
+    return SizedParts(init, state, train_step, grid_of(model, image_size))
