@@ -19,7 +19,7 @@ import vit_jax
 from tests.train.digits import tiny_config
 from vit_jax import config as configuration
 from vit_jax.checkpoint import SaveFailed, complete_steps
-from vit_jax.train import assemble, loop, losses
+from vit_jax.train import loop, losses, mixing
 from vit_jax.train.evaluations import Evaluations
 from vit_jax.train.loop import train_and_evaluate
 from vit_jax.train.metrics import Metrics
@@ -410,6 +410,6 @@ def test_steps_make_no_implicit_transfer(tmp_path, monkeypatch):
 
 
 def test_the_step_is_traced_once(tmp_path, monkeypatch):
-    prepare = chex.assert_max_traces(assemble.mixing.prepare, n=1)
-    monkeypatch.setattr(assemble.mixing, "prepare", prepare)
+    prepare = chex.assert_max_traces(mixing.prepare, n=1)
+    monkeypatch.setattr(mixing, "prepare", prepare)
     assert train_and_evaluate(tiny_config(), tmp_path).finished

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import pytest
 
 from tests.train.digits import tiny_config
-from vit_jax.train import assemble
+from vit_jax.train import mixing
 from vit_jax.train.loop import TrainingDiverged, train_and_evaluate
 
 
@@ -17,7 +17,7 @@ def rows(workdir):
 
 def losing(monkeypatch, *steps):
     """Makes the gradient of so many steps nan."""
-    prepare = assemble.mixing.prepare
+    prepare = mixing.prepare
 
     def spoilt(batch, key, **keywords):
         images, targets = prepare(batch, key, **keywords)
@@ -25,7 +25,7 @@ def losing(monkeypatch, *steps):
         bad = jnp.isin(first, jnp.array(steps))
         return images, jnp.where(bad, jnp.nan, targets)
 
-    monkeypatch.setattr(assemble.mixing, "prepare", spoilt)
+    monkeypatch.setattr(mixing, "prepare", spoilt)
 
 
 def test_steps_without_a_number_are_passed_over_up_to_the_limit(

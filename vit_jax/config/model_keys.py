@@ -3,7 +3,12 @@
 from vit_jax.config.key import Key
 
 MODEL_KEYS = (
-    Key("model.variant", "B/16", "a name that vit_jax.list_models() gives"),
+    Key(
+        "model.variant",
+        "B/16",
+        "a name that vit_jax.list_models() gives; auto: the model of init.weights, "
+        "with its values for the model keys that are unset",
+    ),
     Key(
         "model.image_size",
         (224,),

@@ -8,7 +8,7 @@ import copy
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,40 +18,23 @@ from ml_collections import ConfigDict
 
 from vit_jax import config as configuration
 from vit_jax import trees
-from vit_jax.evals.classification import FIGURES
 from vit_jax.models.variants import Spec, resolve
-from vit_jax.train import durations, features, initial, mixing
+from vit_jax.train import durations, features, initial
 from vit_jax.train import mesh as meshes
+from vit_jax.train.faults import Faults, batch_faults, best_faults
 from vit_jax.train.initial import Initial
-from vit_jax.train.inputs import Inputs, mixing_values, open_inputs
-from vit_jax.train.optimizer import make_optimizer, trained_mask
+from vit_jax.train.inputs import Inputs, open_inputs
+from vit_jax.train.optimizer import make_optimizer
+from vit_jax.train.sized import SizedParts, Traced, sized_parts, trace
 from vit_jax.train.stages import Stage, plan_stages, scale_by_stage
-from vit_jax.train.state import Init, TrainState, abstract_state, make_init, placed
-from vit_jax.train.step import make_train_step
+from vit_jax.train.state import Init, TrainState
 from vit_jax.weights import (
     Loaded,
     abstract_params,
     build_model,
-    grid_of,
     make_logits,
     model_fields,
 )
-
-T = TypeVar("T")
-
-
-@dataclasses.dataclass(frozen=True)
-class SizedParts:
-    """What depends on the size of the training images.
-
-    `init`, `state` and `train_step` are for this size; `grid` is (rows, columns) of
-    patches.
-    """
-
-    init: Init
-    state: TrainState
-    train_step: Callable
-    grid: tuple[int, int]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,7 +85,7 @@ def assemble(
     """
     config = copy.deepcopy(config)
     wrong = configuration.check(config)
-    found = _Faults([*faults, *wrong])
+    found = Faults([*faults, *wrong])
     mesh = found.attempt(lambda: meshes.make_mesh(**config.mesh), "mesh.")
     part = found.attempt(lambda: meshes.batch_part(mesh)) if mesh else None
     inputs = found.attempt(
@@ -135,77 +118,11 @@ def assemble(
     if model is not None:
         found.extend(features.cache_faults(config, model.params))
     if mesh is not None:
-        found.extend(_batch_faults(config, mesh))
-    found.extend(_best_faults(config))
+        found.extend(batch_faults(config, mesh))
+    found.extend(best_faults(config))
     configuration.refuse([*faults, *wrong, *found])
     run = _Run(config, mesh, inputs, model, schedule, optimizer, stages)
     return _parts(run, weights)
-
-
-class _Faults(list):
-    """Sentences about what is wrong, collected while going on as far as possible.
-
-    Args:
-      wrong: faults of single values, which stand in the way of parts made of them; a
-        key that doesn't exist stands in nobody's way.
-    """
-
-    def __init__(self, wrong: Sequence[str]):
-        super().__init__()
-        self._wrong = tuple(fault for fault in wrong if "=" in fault.split(" ")[0])
-
-    def attempt(self, make: Callable[[], T], *prefixes: str) -> T | None:
-        """`make()`, or None where it fails or the values that it reads are wrong.
-
-        Args:
-          make: may raise ValueError or OSError, which become faults.
-          prefixes: of the keys that `make` reads.
-        """
-        if any(fault.startswith(prefixes) for fault in self._wrong):
-            return None
-        try:
-            return make()
-        except (ValueError, OSError) as error:
-            self.extend(str(error).splitlines())
-            return None
-
-
-def _batch_faults(config: ConfigDict, mesh: jax.sharding.Mesh) -> list[str]:
-    devices = meshes.batch_devices(mesh)
-    faults = []
-    sizes = [
-        (f"data.{split}.batch_size", config.data[split].batch_size)
-        for split in ("train", "eval")
-    ]
-    sizes += [
-        ("schedule.stages: batch", own) for *_, own in config.schedule.stages if own
-    ]
-    for key, size in sizes:
-        micro = 1 if key.startswith("data.eval") else config.train.accumulation_steps
-        if size < 1 or micro < 1 or size % (devices * micro) == 0:
-            continue
-        unit = devices * micro
-        below, above = size // unit * unit, -(-size // unit) * unit
-        nearest = f"{below} or {above}" if below else f"{above}"
-        times = f" times train.accumulation_steps={micro}" if micro > 1 else ""
-        faults.append(
-            f"{key}={size} must be a multiple of the {devices} "
-            f"devices on mesh axes data, fsdp{times}; take {nearest}."
-        )
-    return faults
-
-
-def _best_faults(config: ConfigDict) -> list[str]:
-    names = [
-        f"eval/{name}" for name in ("", *(f"{row[0]}/" for row in config.evals.sets))
-    ]
-    figures = [f"{name}{figure}" for name in names for figure in FIGURES]
-    if config.checkpoint.best_metric in ("", *figures):
-        return []
-    return [
-        f"checkpoint.best_metric={config.checkpoint.best_metric} must be one of "
-        f"{', '.join(figures)}."
-    ]
 
 
 def _settle_classes(config: ConfigDict, inputs: Inputs) -> list[str]:
@@ -222,16 +139,7 @@ def _settle_classes(config: ConfigDict, inputs: Inputs) -> list[str]:
     return []
 
 
-@dataclasses.dataclass(frozen=True)
-class _Model:
-    """A model, how its weights are made, and their shapes."""
-
-    module: nn.Module
-    init: Init
-    params: Any
-
-
-def _model(config: ConfigDict) -> _Model:
+def _model(config: ConfigDict) -> Traced:
     """The model, with its image size proved by tracing it (nothing is compiled)."""
     try:
         resolve(config.model.variant, {})
@@ -243,8 +151,7 @@ def _model(config: ConfigDict) -> _Model:
             num_classes=config.model.num_classes or 1,
             dtype=jnp.dtype(config.train.compute_dtype),
         )
-        init = make_init(module, _image_shape(config))
-        return _Model(module, init, jax.eval_shape(init, jax.random.key(0)))
+        return trace(module, _image_shape(config))
     except ValueError as error:
         lines = str(error).splitlines()
         raise ValueError("\n".join(f"model.{line}" for line in lines)) from error
@@ -266,7 +173,7 @@ def _by_stage(
 
 
 def _optimizer(
-    config: ConfigDict, model: _Model | None, schedule: optax.Schedule | None
+    config: ConfigDict, model: Traced | None, schedule: optax.Schedule | None
 ) -> optax.GradientTransformationExtraArgs | None:
     if model is None or schedule is None:
         return None
@@ -280,7 +187,7 @@ def _optimizer(
 
 
 def _stages(
-    config: ConfigDict, model: _Model | None, total_steps: int | None
+    config: ConfigDict, model: Traced | None, total_steps: int | None
 ) -> tuple[Stage, ...] | None:
     """The stages, the model tried at each size; None where nobody knows the end."""
     if model is None or total_steps is None:
@@ -296,7 +203,7 @@ def _stages(
 
 
 def _initial(
-    config: ConfigDict, loaded: Loaded | None, model: _Model | None, inputs: Inputs
+    config: ConfigDict, loaded: Loaded | None, model: Traced | None, inputs: Inputs
 ) -> Initial | None:
     if loaded is None or model is None or inputs is None:
         return None
@@ -310,7 +217,7 @@ class _Run:
     config: ConfigDict
     mesh: jax.sharding.Mesh
     inputs: Inputs
-    model: _Model
+    model: Traced
     schedule: optax.Schedule
     optimizer: optax.GradientTransformationExtraArgs
     stages: tuple[Stage, ...]
@@ -320,7 +227,17 @@ def _parts(run: _Run, weights: Initial | None) -> Parts:
     """Puts together what was found sound."""
     config, model = run.config, run.model
     image_shape = _image_shape(config)
-    at = functools.cache(lambda image_size: _sized_parts(run, image_size))
+    at = functools.cache(
+        functools.partial(
+            sized_parts,
+            config,
+            run.mesh,
+            run.inputs.preprocessing,
+            model,
+            run.optimizer,
+            run.schedule,
+        )
+    )
     return Parts(
         config=config,
         mesh=run.mesh,
@@ -339,34 +256,3 @@ def _parts(run: _Run, weights: Initial | None) -> Parts:
         at=at,
         logits_of=make_logits(model.module, run.inputs.preprocessing),
     )
-
-
-def _sized_parts(run: _Run, image_size: tuple[int, int]) -> SizedParts:
-    """The training step of one size of images, and the state that it takes."""
-    config, module = run.config, run.model.module
-    cached, ema_decay = config.train.cache_features, config.train.ema_decay
-    init, params = run.model.init, run.model.params
-    if image_size != configuration.image_shape(config):
-        init = make_init(module, (*image_size, config.model.channels))
-        params = jax.eval_shape(init, jax.random.key(0))
-    state = abstract_state(params, run.optimizer, run.mesh, ema=bool(ema_decay))
-    prepare = functools.partial(
-        features.prepare_features if cached else mixing.prepare,
-        num_classes=config.model.num_classes,
-        preprocessing=run.inputs.preprocessing,
-        dtype=jnp.dtype(config.train.compute_dtype),
-        **mixing_values(config),
-    )
-    train_step = make_train_step(
-        features.CachedModel(module) if cached else module,
-        run.optimizer,
-        run.schedule,
-        prepare=prepare,
-        loss=config.train.loss,
-        seed=config.seed,
-        shardings=(placed(state), meshes.replicated(run.mesh)),
-        trained=trained_mask(params, config.train.freeze),
-        accumulation_steps=config.train.accumulation_steps,
-        ema_decay=ema_decay,
-    )
-    return SizedParts(init, state, train_step, grid_of(module, image_size))

@@ -1,0 +1,80 @@
+"""What is wrong with a config, collected while its parts are made."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import jax
+from ml_collections import ConfigDict
+
+from vit_jax.evals.classification import FIGURES
+from vit_jax.train import mesh as meshes
+
+T = TypeVar("T")
+
+
+class Faults(list):
+    """Sentences about what is wrong, collected while going on as far as possible.
+
+    Args:
+      wrong: faults of single values, which stand in the way of parts made of them; a
+        key that doesn't exist stands in nobody's way.
+    """
+
+    def __init__(self, wrong: Sequence[str]):
+        super().__init__()
+        self._wrong = tuple(fault for fault in wrong if "=" in fault.split(" ")[0])
+
+    def attempt(self, make: Callable[[], T], *prefixes: str) -> T | None:
+        """`make()`, or None where it fails or the values that it reads are wrong.
+
+        Args:
+          make: may raise ValueError or OSError, which become faults.
+          prefixes: of the keys that `make` reads.
+        """
+        if any(fault.startswith(prefixes) for fault in self._wrong):
+            return None
+        try:
+            return make()
+        except (ValueError, OSError) as error:
+            self.extend(str(error).splitlines())
+            return None
+
+
+def batch_faults(config: ConfigDict, mesh: jax.sharding.Mesh) -> list[str]:
+    """Batches that the devices and micro-batches don't divide."""
+    devices = meshes.batch_devices(mesh)
+    faults = []
+    sizes = [
+        (f"data.{split}.batch_size", config.data[split].batch_size)
+        for split in ("train", "eval")
+    ]
+    sizes += [
+        ("schedule.stages: batch", own) for *_, own in config.schedule.stages if own
+    ]
+    for key, size in sizes:
+        micro = 1 if key.startswith("data.eval") else config.train.accumulation_steps
+        if size < 1 or micro < 1 or size % (devices * micro) == 0:
+            continue
+        unit = devices * micro
+        below, above = size // unit * unit, -(-size // unit) * unit
+        nearest = f"{below} or {above}" if below else f"{above}"
+        times = f" times train.accumulation_steps={micro}" if micro > 1 else ""
+        faults.append(
+            f"{key}={size} must be a multiple of the {devices} "
+            f"devices on mesh axes data, fsdp{times}; take {nearest}."
+        )
+    return faults
+
+
+def best_faults(config: ConfigDict) -> list[str]:
+    """A figure of `checkpoint.best_metric` that no evaluation gives."""
+    names = [
+        f"eval/{name}" for name in ("", *(f"{row[0]}/" for row in config.evals.sets))
+    ]
+    figures = [f"{name}{figure}" for name in names for figure in FIGURES]
+    if config.checkpoint.best_metric in ("", *figures):
+        return []
+    return [
+        f"checkpoint.best_metric={config.checkpoint.best_metric} must be one of "
+        f"{', '.join(figures)}."
+    ]
