@@ -13,7 +13,7 @@ from vit_jax import __version__
 from vit_jax.cli.overrides import take_overrides
 
 # In the order in which a new user meets them.
-COMMANDS = ("demo", "train", "evaluate", "predict", "config", "data")
+COMMANDS = ("demo", "train", "evaluate", "predict", "convert", "config", "data")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -49,10 +49,6 @@ def main(arguments: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="vit_jax",
-        description="Vision Transformers in JAX: train, evaluate, predict.",
-        epilog="`vit_jax COMMAND --help` shows the flags of a command and examples. "
-        "With VIT_JAX_TRACEBACK=1 in the environment an error shows where it was "
-        "raised.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=__version__)

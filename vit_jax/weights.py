@@ -2,20 +2,19 @@
 
 import dataclasses
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
-from vit_jax.checkpoint import restore_params
+from vit_jax import trees
+from vit_jax.convert.layout import build
+from vit_jax.convert.source import read
+from vit_jax.convert.workdirs import model_fields
 from vit_jax.layers.normalize import normalize
 from vit_jax.models.factory import create_model
-from vit_jax.workdir import Workdir, read_json
-
-# Entries of a config's model group that describe the data, not a field of the model.
-_NOT_FIELDS = ("variant", "image_size", "channels", "num_classes")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,41 +36,35 @@ class Loaded:
     step: int
 
 
-def load(path: str | os.PathLike) -> Loaded:
-    """The model of a training workdir, from its newest complete checkpoint.
+def load(
+    path: str | os.PathLike,
+    *,
+    variant: str | None = None,
+    image_size: Sequence[int] | None = None,
+    **fields: Any,
+) -> Loaded:
+    """The model at `path`, whatever layout it is in, ready to use.
+
+    Args:
+      path: a training workdir (its newest complete checkpoint), a folder or a file that
+        `vit_jax convert` reads.
+      variant, image_size, **fields: what a file can't say of itself, as
+        `vit_jax.convert.source.read` takes it.
 
     Raises:
-      FileNotFoundError: `path` is no workdir, or has no complete checkpoint.
-      ValueError: a file in it is damaged.
+      FileNotFoundError: nothing is there, or the workdir has no complete checkpoint.
+      ValueError: it is no known layout, doesn't fit the model, or is damaged.
     """
-    workdir = Workdir(path)
-    workdir.require()
-    config = read_json(workdir.config)
-    try:
-        section, dtype = config["model"], config["train"]["compute_dtype"]
-        num_classes = section["num_classes"]
-    except (KeyError, TypeError) as error:
-        raise ValueError(
-            f"{workdir.config} is not the config of a run: it lacks {error}; restore "
-            "it from a copy."
-        ) from error
-    preprocessing = workdir.read_preprocessing()
-    names = workdir.read_classes()
-    if not 0 < len(names) <= num_classes:
-        raise ValueError(
-            f"{workdir.classes} is damaged: it has {len(names)} lines for a model of "
-            f"{num_classes} classes; restore it from a copy."
-        )
-    try:
-        model = build_model(section, num_classes=num_classes, dtype=jnp.dtype(dtype))
-        shape = (*preprocessing["image_size"], preprocessing["channels"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"{workdir.config} or {workdir.preprocessing.name} beside it is damaged: "
-            f"{error}; restore it from a copy."
-        ) from error
-    step, params = restore_params(workdir.checkpoints, abstract_params(model, shape))
-    return Loaded(model, params, preprocessing, names, step)
+    weights = read(path, variant=variant, image_size=image_size, **fields)
+    count = weights.spec.num_classes
+    names = weights.class_names or tuple(map(str, range(count)))
+    return Loaded(
+        model=build(weights.spec, dtype=jnp.dtype(weights.dtype)),
+        params=jax.tree.map(jnp.asarray, trees.unflatten(weights.params)),
+        preprocessing=weights.preprocessing,
+        class_names=names,
+        step=weights.step,
+    )
 
 
 def build_model(
@@ -88,11 +81,6 @@ def build_model(
         dtype=dtype,
         **model_fields(section),
     )
-
-
-def model_fields(section: Mapping[str, Any]) -> dict[str, Any]:
-    """Keywords of `create_model` in a config's `model` group; None is the variant's."""
-    return {key: value for key, value in section.items() if key not in _NOT_FIELDS}
 
 
 def abstract_params(model: nn.Module, image_shape: tuple[int, int, int]) -> Any:

@@ -7,9 +7,9 @@ from etils import epath
 from ml_collections import ConfigDict
 
 from vit_jax import config as configuration
+from vit_jax.convert.workdirs import model_fields
 from vit_jax.models.variants import resolve
 from vit_jax.train.assemble import Parts
-from vit_jax.weights import model_fields
 from vit_jax.workdir import Workdir, read_json
 
 # Fields that weights, once they exist, don't depend on: noise and first values.
