@@ -60,7 +60,7 @@ FAMILIES = {
 def shape_of(name):
     """(rows, columns) of small images that are no squares and fit the model."""
     if name in HYBRIDS:
-        stride = 32 if "s32" in name else 16
+        stride = 16 if "r50_s16" in name else 32
         return (3 * stride, 2 * stride)
     patch = int(found[1]) if (found := re.search(r"patch(\d+)", name)) else 16
     return (3 * patch, 2 * patch)

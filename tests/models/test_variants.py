@@ -7,7 +7,7 @@ import pytest
 import vit_jax
 from vit_jax import trees
 from vit_jax.models.flops import count_parameters
-from vit_jax.models.variants import VARIANTS, list_models, resolve
+from vit_jax.models.variants import VARIANTS, list_models, nearest, resolve
 
 # Parameters at 224 px with 1,000 classes. Those of the original code are what its
 # models_test.py asserts; g/14 and G/14 are timm's giant and gigantic, R50x1, R101x1
@@ -132,6 +132,9 @@ def test_seed_model_has_its_exact_count():
         ("S/16", {"stem": "conv", "position": "learned_2d", "pool": "none"}, None),
         ("Ti/16", {"position": "relative", "window_size": 4, "global_every": 3}, None),
         ("Ti/16", {"position": "rope", "num_registers": 4, "pool": "gap"}, None),
+        ("S/16", {"depth": 2, "inner_norm": True, "pool": "cls_gap"}, None),
+        ("S/16", {"stem_norm": True, "pool": "distilled", "num_registers": 1}, None),
+        ("S/16", {"depth": 1, "mlp": "swiglu", "inner_norm": True}, None),
         ("R50+L/32", {"width": 2048, "depth": 1, "stem_projection": False}, None),
     ],
 )
@@ -168,3 +171,10 @@ def test_unknown_names_are_refused_with_a_near_one():
         ValueError, match="model 'zzz' does not exist. There are: Ti/32"
     ):
         resolve("zzz", {})
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_the_nearest_name_of_a_spec_gives_it_back(name):
+    assert nearest(resolve(name, {})) == (name, {})
+    changed = {"num_classes": 7, "image_size": 96}
+    assert nearest(resolve(name, changed)) == (name, changed)

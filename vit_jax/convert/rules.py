@@ -52,8 +52,8 @@ def to_ours(
       ValueError: lists all that is missing, left over, claimed twice or misshapen.
     """
     faults = _table_faults(rules, shapes)
-    wanted = {} if faults else foreign_shapes(rules, shapes)
-    faults += _differences(arrays, wanted, "missing", "no place in the model")
+    if not faults:
+        faults = _differences(arrays, foreign_shapes(rules, shapes))
     if faults:
         raise ValueError(_refusal(f"{source} does not fit the model", faults))
     return _run(rules, arrays, forward=False)
@@ -126,19 +126,16 @@ def _table_faults(rules: Sequence[Rule], shapes: Shapes) -> list[str]:
     ]
 
 
-def _differences(
-    arrays: Mapping[str, np.ndarray], wanted: Shapes, missing: str, extra: str
-) -> list[str]:
-    if not wanted:
-        return []
+def _differences(arrays: Mapping[str, np.ndarray], wanted: Shapes) -> list[str]:
     lines = []
     for name in dict.fromkeys([*wanted, *arrays]):
         if name not in arrays:
-            lines.append(f"{name}: {missing}, must be {list(wanted[name])}")
-        elif name not in wanted:
-            lines.append(f"{name}: {extra}, {list(np.shape(arrays[name]))}")
-        elif np.shape(arrays[name]) != wanted[name]:
-            shape = list(np.shape(arrays[name]))
+            lines.append(f"{name}: missing, must be {list(wanted[name])}")
+            continue
+        shape = list(np.shape(arrays[name]))
+        if name not in wanted:
+            lines.append(f"{name}: no place in the model, {shape}")
+        elif tuple(shape) != tuple(wanted[name]):
             lines.append(f"{name}: {shape}, must be {list(wanted[name])}")
     return lines
 

@@ -26,6 +26,8 @@ from vit_jax.models.variants import VARIANTS, Spec, VitSpec
 from vit_jax.workdir import read_json
 
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin", "model.pth", "model.npz")
+# Fields that 0 leaves out, and the parameters that go with them.
+_LEFT_OUT = {"num_classes": "head/", "representation_size": "pre_logits/"}
 _INDEX = "model.safetensors.index.json"
 
 
@@ -219,19 +221,49 @@ def _weights(
     class_names: tuple[str, ...],
     given: _Given,
 ) -> Weights:
-    spec, arrays = dataclasses.replace(found.spec, **given.fields), found.arrays
+    _check_variant(found.spec, given.variant, source)
+    left_out = [
+        name
+        for name in _LEFT_OUT
+        if given.fields.get(name) == 0 and getattr(found.spec, name)
+    ]
+    kept = {k: v for k, v in given.fields.items() if k not in left_out}
+    spec, arrays = dataclasses.replace(found.spec, **kept), found.arrays
     rules = found.table(spec)
-    position = next((r for r in rules if "position/table" in r.ours), None)
     channels = _channels(rules, arrays)
-    size = _image_size(spec, position, arrays, preprocessing, given.image_size)
+    size = _image_size(spec, rules, arrays, preprocessing, given.image_size)
     if preprocessing is None:
         preprocessing = describe(size, channels=channels)
     preprocessing = preprocessing | {"image_size": list(size)}
-    spec = dataclasses.replace(spec, image_size=size[0])
     shapes = shapes_of(spec, (*size, channels))
     params = to_ours(rules, arrays, shapes, source=source)
     notes = [*found.notes, *folds(rules), *_head_notes(params)]
+    for name in left_out:
+        start = _LEFT_OUT[name]
+        params = {k: v for k, v in params.items() if not k.startswith(start)}
+        notes.append(f"{start.rstrip('/')} of {getattr(spec, name)} left out")
+    spec = dataclasses.replace(spec, image_size=size[0], **dict.fromkeys(left_out, 0))
     return Weights(layout, spec, params, preprocessing, class_names, notes=tuple(notes))
+
+
+def _check_variant(spec: Spec, variant: str | None, source: str) -> None:
+    """Refuses weights of another size than the name that the caller gave.
+
+    Raises:
+      ValueError: lists the sizes that differ.
+    """
+    named = VARIANTS.get(variant or "")
+    if named is None:
+        return
+    differing = [
+        f"{name}={getattr(spec, name, None)!r}, must be {getattr(named, name, None)!r}"
+        for name in ("width", "depth", "num_heads", "mlp_dim", "patch_size", "stem")
+        if getattr(spec, name, None) != getattr(named, name, None)
+    ]
+    if differing:
+        raise ValueError(
+            f"{source} is no {variant}; it has:\n  " + "\n  ".join(differing)
+        )
 
 
 def _channels(rules: Sequence[Rule], arrays: Mapping[str, np.ndarray]) -> int:
@@ -244,13 +276,14 @@ def _channels(rules: Sequence[Rule], arrays: Mapping[str, np.ndarray]) -> int:
 
 
 def _image_size(
-    spec: Spec,
-    rule: Rule | None,
+    spec: VitSpec,
+    rules: Sequence[Rule],
     arrays: Mapping[str, np.ndarray],
     preprocessing: Mapping[str, Any] | None,
     given: tuple[int, int] | None,
 ) -> tuple[int, int]:
     """(rows, columns) of pixels that the position table is for."""
+    rule = next((rule for rule in rules if "position/table" in rule.ours), None)
     said = given
     if said is None and preprocessing is not None:
         said = tuple(preprocessing["image_size"])

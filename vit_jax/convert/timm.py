@@ -25,7 +25,7 @@ _BACKBONE = "patch_embed.backbone"
 
 def detect(arrays: Mapping[str, np.ndarray]) -> bool:
     """Whether the names are this layout's."""
-    return "blocks.0.attn.qkv.weight" in arrays
+    return any(name.startswith("blocks.0.") for name in arrays)
 
 
 def read(
@@ -49,7 +49,7 @@ def read(
         many heads there are, and the width doesn't.
     """
     arrays = {_modern(name): array for name, array in arrays.items()}
-    _refuse_other_blocks(arrays)
+    _refuse_other_blocks(arrays, architecture)
     said = from_name(architecture) | from_arguments(arguments or {}) | (fields or {})
     notes = () if architecture else ("GELU, epsilon and heads: as most of timm's",)
     width = arrays["blocks.0.norm1.weight"].shape[0]
@@ -223,7 +223,12 @@ def _modern(name: str) -> str:
     return re.sub(r"^(blocks\.\d+\.)gamma_([12])$", r"\1ls\2.gamma", name)
 
 
-def _refuse_other_blocks(arrays: Mapping[str, np.ndarray]) -> None:
+def _refuse_other_blocks(arrays: Mapping[str, np.ndarray], architecture: str) -> None:
+    if "_rpn_" in architecture:
+        # The arrays have the usual names and shapes, so the name alone tells.
+        raise ValueError(
+            f"blocks with norms after the branches have no model here: {architecture}."
+        )
     kinds = {
         "blocks.0.attns.0.norm.weight": "parallel branches (ParallelThingsBlock)",
         "blocks.0.in_proj.weight": "attention and MLP side by side (ParallelScaling)",
