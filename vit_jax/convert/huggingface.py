@@ -134,9 +134,17 @@ def config_of(
       spec: the model.
       image_shape: (rows, columns, channels).
       class_names: in the order of the logits; () for numbers.
+
+    Raises:
+      ValueError: the family has no such model.
     """
     family, architecture = family_of(spec)
     rows, columns, channels = image_shape
+    if "dinov2" in family and rows != columns:
+        raise ValueError(
+            f"Hugging Face's {family} takes squares alone; the images are {rows} x "
+            f"{columns}."
+        )
     acts = {v: k for k, v in reversed(GELU_OF.items())}
     config = {
         "architectures": [architecture],
