@@ -105,9 +105,7 @@ def test_a_write_that_reads_back_otherwise_keeps_nothing(tmp_path, monkeypatch):
 
     content = npz_bytes(good | {"cls": good["cls"] + 1})
     (tmp_path / "x.npz").write_text("mine")
-    with pytest.raises(
-        OSError, match=r"reads back otherwise \(cls\); nothing"
-    ):
+    with pytest.raises(OSError, match=r"reads back otherwise \(cls\); nothing"):
         write(plain(), tmp_path / "x.npz", "npz", overwrite=True)
     assert (tmp_path / "x.npz").read_text() == "mine"
     assert os.listdir(tmp_path) == ["x.npz"]
@@ -119,7 +117,7 @@ def test_a_write_that_reads_back_otherwise_keeps_nothing(tmp_path, monkeypatch):
         ("caffe", "x", f"--to=caffe must be one of {', '.join(LAYOUTS)}"),
         ("npz", "x.pth", "x.pth and --to=npz don't go together"),
         ("timm", "x.npz", "x.npz and --to=timm don't go together"),
-        ("torchvision", "x", "torchvision has no folders"),
+        ("torchvision", "x", "torchvision has no folder for this model; give DEST.pth"),
         ("orbax", "x.pth", "--to=orbax writes a folder; x.pth names a file"),
     ],
 )
@@ -131,19 +129,20 @@ def test_names_that_do_not_go_with_the_layout_are_refused(
     assert not os.listdir(tmp_path)
 
 
-def test_a_resnet_is_written_as_our_folder_alone(tmp_path):
+def test_a_resnet_is_written_as_our_folder_and_timms_file(tmp_path):
     from vit_jax.convert.layout import Weights, describe, shapes_of
     from vit_jax.models.variants import resolve
 
     spec = resolve("R50x1", {"stem_units": (1,), "num_classes": 3})
     params = {n: np.ones(s, "f") for n, s in shapes_of(spec, (32, 32, 3)).items()}
     weights = Weights("orbax", spec, params, describe((32, 32)))
-    with pytest.raises(ValueError, match="can be written as orbax alone"):
+    with pytest.raises(ValueError, match="layout npz has no BiT ResNet"):
         write(weights, tmp_path / "x.npz", "npz")
-    write(weights, tmp_path / "x", "orbax")
-    back = read(tmp_path / "x")
-    assert back.spec == spec
-    assert_same_arrays(back.params, params)
+    for name, layout in (("x", "orbax"), ("x.safetensors", "timm")):
+        write(weights, tmp_path / name, layout)
+        back = read(tmp_path / name)
+        assert back.spec == spec
+        assert_same_arrays(back.params, params)
 
 
 def test_places_that_are_nothing_known_are_refused(tmp_path):

@@ -56,9 +56,9 @@ class Found(NamedTuple):
       notes: what was assumed or left out.
     """
 
-    spec: VitSpec
+    spec: Spec
     arrays: dict[str, np.ndarray]
-    table: Callable[[VitSpec], list[Rule]]
+    table: Callable[[Any], list[Rule]]
     notes: tuple[str, ...] = ()
 
 

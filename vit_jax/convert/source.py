@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 from etils import epath
 
-from vit_jax.convert import huggingface, official, timm, torchvision, workdirs
+from vit_jax.convert import (
+    huggingface,
+    official,
+    timm,
+    timm_resnet,
+    torchvision,
+    workdirs,
+)
 from vit_jax.convert.files import Stored, read_arrays
 from vit_jax.convert.layout import (
     Found,
@@ -22,7 +29,7 @@ from vit_jax.convert.layout import (
 )
 from vit_jax.convert.preprocessing import from_huggingface, from_timm
 from vit_jax.convert.rules import Rule, folds, to_ours
-from vit_jax.models.variants import VARIANTS, Spec, VitSpec
+from vit_jax.models.variants import VARIANTS, ResNetSpec, Spec, VitSpec
 from vit_jax.workdir import read_json
 
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin", "model.pth", "model.npz")
@@ -172,6 +179,7 @@ def _bare(arrays: Mapping[str, np.ndarray], source: str, given: _Given) -> Weigh
     layouts: tuple[tuple[str, Any, Callable[[], Found]], ...] = (
         ("npz", official, lambda: official.read(arrays)),
         ("timm", timm, lambda: _read_timm(arrays, given)),
+        ("timm", timm_resnet, lambda: timm_resnet.read(arrays)),
         ("torchvision", torchvision, lambda: torchvision.read(arrays)),
     )
     for layout, module, reader in layouts:
@@ -197,13 +205,15 @@ def _described(stored: Stored, place: epath.Path, given: _Given) -> Weights:
     """A file that we wrote: its metadata has all that its arrays can't say."""
     said = json.loads(stored.metadata["vit_jax"])
     spec = workdirs.spec_of(said["kind"], said["fields"])
+    resnet = isinstance(spec, ResNetSpec)
     modules: dict[str, Callable[[Any], list[Rule]]] = {
         "timm": lambda spec: timm.table(spec, fused_gate=not spec.stem_norm),
         "torchvision": torchvision.table,
         "huggingface": _huggingface_table,
     }
     layout = said["layout"]
-    found = Found(spec, stored.arrays, modules[layout])
+    table = timm_resnet.table if resnet else modules[layout]
+    found = Found(spec, stored.arrays, table)
     names = tuple(said["class_names"])
     return _weights(layout, str(place), found, said["preprocessing"], names, given)
 
@@ -225,7 +235,7 @@ def _weights(
     left_out = [
         name
         for name in _LEFT_OUT
-        if given.fields.get(name) == 0 and getattr(found.spec, name)
+        if given.fields.get(name) == 0 and getattr(found.spec, name, 0)
     ]
     kept = {k: v for k, v in given.fields.items() if k not in left_out}
     spec, arrays = dataclasses.replace(found.spec, **kept), found.arrays

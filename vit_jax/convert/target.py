@@ -11,7 +11,14 @@ from typing import Any
 import numpy as np
 from etils import epath
 
-from vit_jax.convert import huggingface, official, timm, torchvision, workdirs
+from vit_jax.convert import (
+    huggingface,
+    official,
+    timm,
+    timm_resnet,
+    torchvision,
+    workdirs,
+)
 from vit_jax.convert.files import (
     npz_bytes,
     read_arrays,
@@ -21,10 +28,11 @@ from vit_jax.convert.files import (
 from vit_jax.convert.layout import Weights
 from vit_jax.convert.preprocessing import to_huggingface, to_timm
 from vit_jax.convert.rules import Rule, folds, to_theirs
-from vit_jax.models.variants import ResNetSpec, VitSpec
+from vit_jax.models.variants import ResNetSpec, Spec, VitSpec
 
 LAYOUTS = ("timm", "huggingface", "torchvision", "npz", "orbax")
 _TORCH = (".pth", ".pt", ".bin")
+_FILES = (*_TORCH, ".safetensors", ".npz")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,9 +68,14 @@ def write(
             _compare(workdirs.read_model(fresh).params, weights.params)
         return ()
     encoded = encode(weights, layout)
+    is_file = place.suffix in _FILES
+    if not is_file and not encoded.files:
+        raise ValueError(
+            f"{layout} has no folder for this model; give DEST.pth or DEST.safetensors."
+        )
     with _renamed(place, overwrite) as fresh:
         file = fresh
-        if not place.suffix or place.suffix not in (*_TORCH, ".safetensors", ".npz"):
+        if not is_file:
             fresh.mkdir(parents=True)
             for name, content in encoded.files.items():
                 (fresh / name).write_text(json.dumps(content, indent=2) + "\n")
@@ -70,7 +83,7 @@ def write(
         file.write_bytes(_content(place.suffix, encoded, weights, layout))
         _compare(read_arrays(file).arrays, encoded.arrays)
     notes = list(encoded.notes)
-    if file is fresh and place.suffix != ".safetensors":
+    if is_file and place.suffix != ".safetensors":
         notes += _unsaid(weights.spec, layout)
     return tuple(notes)
 
@@ -83,7 +96,13 @@ def encode(weights: Weights, layout: str) -> Encoded:
     """
     spec = weights.spec
     if isinstance(spec, ResNetSpec):
-        raise ValueError("a BiT ResNet can be written as orbax alone; give --to=orbax.")
+        if layout != "timm":
+            raise ValueError(
+                f"layout {layout} has no BiT ResNet; give --to=timm or --to=orbax."
+            )
+        return Encoded(
+            to_theirs(timm_resnet.table(spec), weights.params, layout=layout), {}, ()
+        )
     rules, prefix, files = _ENCODERS[layout](weights, spec)
     arrays = to_theirs(rules, weights.params, layout=layout)
     arrays = {prefix + name: array for name, array in arrays.items()}
@@ -104,7 +123,7 @@ def _huggingface(weights: Weights, spec: VitSpec) -> _Parts:
     family, _ = huggingface.family_of(spec)
     rules = huggingface.table(spec, family, f"{family}." if spec.num_classes else "")
     config = huggingface.config_of(spec, weights.image_shape, weights.class_names)
-    config["dtype"] = "float32"
+    config["dtype"] = weights.params["stem/projection/kernel"].dtype.name
     processor = to_huggingface(weights.preprocessing)
     return rules, "", {"config.json": config, "preprocessor_config.json": processor}
 
@@ -140,8 +159,9 @@ def _refuse(layout: str, reasons: list[str]) -> None:
         )
 
 
-def _unsaid(spec: VitSpec, layout: str) -> list[str]:
-    fields = _UNSAID[layout](spec) if layout in _UNSAID else {}
+def _unsaid(spec: Spec, layout: str) -> list[str]:
+    said = isinstance(spec, ResNetSpec) or layout not in _UNSAID
+    fields = {} if said else _UNSAID[layout](spec)
     if not fields:
         return []
     said = ", ".join(f"{key}={value!r}" for key, value in fields.items())
@@ -152,15 +172,11 @@ def _check(place: epath.Path, layout: str, overwrite: bool) -> None:
     if layout not in LAYOUTS:
         raise ValueError(f"--to={layout} must be one of {', '.join(LAYOUTS)}.")
     suffix = place.suffix
-    is_file = suffix in (*_TORCH, ".safetensors", ".npz")
+    is_file = suffix in _FILES
     if (layout == "npz") != (suffix == ".npz"):
         raise ValueError(
             f"{place.name} and --to={layout} don't go together: npz, and npz alone, is "
             "written to a name that ends in .npz."
-        )
-    if layout == "torchvision" and not is_file:
-        raise ValueError(
-            "torchvision has no folders; give DEST.pth or DEST.safetensors."
         )
     if layout == "orbax" and is_file:
         raise ValueError(f"--to=orbax writes a folder; {place.name} names a file.")
