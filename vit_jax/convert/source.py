@@ -28,6 +28,7 @@ from vit_jax.convert.layout import (
     stem_stride,
 )
 from vit_jax.convert.preprocessing import from_huggingface, from_timm
+from vit_jax.convert.published import is_published, local_file
 from vit_jax.convert.rules import Rule, folds, to_ours
 from vit_jax.models.variants import VARIANTS, ResNetSpec, Spec, VitSpec
 from vit_jax.workdir import read_json
@@ -58,7 +59,8 @@ def read(
 
     Args:
       path: a training workdir, a converted model's folder, a folder of Hugging Face's
-        or timm's, or an .npz, safetensors or PyTorch file.
+        or timm's, or an .npz, safetensors or PyTorch file; or a published one's name
+        or link (`vit_jax.convert.published`), which is downloaded once.
       variant: a model's name, ours or timm's, where names and shapes of the file leave
         something open (number of heads, GELU, epsilon).
       image_size: (rows, columns) in pixels, where a position table is no square's.
@@ -68,6 +70,8 @@ def read(
       FileNotFoundError: nothing is there.
       ValueError: it is no known layout, doesn't fit the model, or is damaged.
     """
+    if is_published(str(path)):
+        path = local_file(str(path))
     place = epath.Path(path)
     if "://" not in str(path):
         place = epath.Path(os.path.abspath(os.path.expanduser(path)))
