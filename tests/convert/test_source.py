@@ -133,7 +133,8 @@ def test_a_resnet_is_written_as_our_folder_and_timms_file(tmp_path):
     from vit_jax.convert.layout import Weights, describe, shapes_of
     from vit_jax.models.variants import resolve
 
-    spec = resolve("R50x1", {"stem_units": (1,), "num_classes": 3})
+    fields = {"stem_units": (1,), "num_classes": 3, "image_size": 32}
+    spec = resolve("R50x1", fields)
     params = {n: np.ones(s, "f") for n, s in shapes_of(spec, (32, 32, 3)).items()}
     weights = Weights("orbax", spec, params, describe((32, 32)))
     with pytest.raises(ValueError, match="layout npz has no BiT ResNet"):

@@ -14,7 +14,7 @@ from timm.models.vision_transformer_hybrid import _resnetv2
 
 import vit_jax
 from tests.convert.ours import assert_same_arrays, logits_of
-from tests.convert.peers import arrays_of, drawn, images_of, outputs
+from tests.convert.peers import arrays_of, drawn, images_of, outputs, redraw
 from vit_jax import trees
 from vit_jax.convert.source import decode
 from vit_jax.convert.target import encode
@@ -40,7 +40,7 @@ def peer_of(spec, image_shape, **options):
         "norm_layer": partial(torch.nn.LayerNorm, eps=spec.norm_epsilon),
         "act_layer": GELU[spec.gelu],
     }
-    return drawn(lambda: VisionTransformer(**sizes | options))
+    return redraw(VisionTransformer(**sizes | options))
 
 
 def logits_of_both(name, options, overrides, image_shape=None):
