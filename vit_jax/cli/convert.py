@@ -1,6 +1,7 @@
 """`vit_jax convert`: weights from one layout into another."""
 
 import argparse
+from typing import Any
 
 HELP = "bring weights from one layout into another"
 EXAMPLES = """\
@@ -12,7 +13,8 @@ examples:
       --variant=vit_base_patch16_siglip_224
 
 SOURCE is a training workdir (its newest weights), a folder of Hugging Face's or timm's,
-or an .npz, safetensors or PyTorch file; its layout is told by its content. DEST.pth
+an .npz, safetensors or PyTorch file, a link, or a published name such as augreg:B/16; its
+layout is told by its content. DEST.pth
 becomes a state dict for torch.load, DEST.safetensors the same without PyTorch, DEST.npz
 NumPy's; any other DEST a folder. What was written is read back and compared, bit by
 bit, before it gets its name."""
@@ -61,7 +63,7 @@ def run(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
     return 0
 
 
-def _summary(weights) -> str:
+def _summary(weights: Any) -> str:
     """A line: layout, variant, classes, grid, pool, activation and epsilon."""
     from vit_jax.convert.layout import stem_stride
     from vit_jax.models.variants import ResNetSpec, nearest
