@@ -13,11 +13,10 @@ examples:
       --variant=vit_base_patch16_siglip_224
 
 SOURCE is a training workdir (its newest weights), a folder of Hugging Face's or timm's,
-an .npz, safetensors or PyTorch file, a link, or a published name such as augreg:B/16; its
-layout is told by its content. DEST.pth
-becomes a state dict for torch.load, DEST.safetensors the same without PyTorch, DEST.npz
-NumPy's; any other DEST a folder. What was written is read back and compared, bit by
-bit, before it gets its name."""
+an .npz, safetensors or PyTorch file, a link, or a published name (augreg:B/16); its
+layout is told by its content. DEST.pth becomes a state dict for torch.load,
+DEST.safetensors the same without PyTorch, DEST.npz NumPy's; any other DEST a folder.
+What was written is read back and compared, bit by bit, before it gets its name."""
 
 _LAYOUTS = ("timm", "huggingface", "torchvision", "npz", "orbax")
 
