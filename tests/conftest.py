@@ -43,3 +43,35 @@ def cifar10_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with zipfile.ZipFile(archive) as file:
         file.extractall(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def _served_store():
+    from tests.object_store import ObjectStore, serve
+
+    store = ObjectStore()
+    address = serve(store)
+    # TensorStore reads them once, when it first meets gs://.
+    os.environ["TENSORSTORE_GCS_HTTP_URL"] = f"http://{address}"
+    os.environ["GCE_METADATA_ROOT"] = address
+    return store
+
+
+@pytest.fixture
+def object_store(_served_store, monkeypatch: pytest.MonkeyPatch):
+    """gs://bucket/run, an empty folder in an object store in this process's memory."""
+    from etils import epath
+    from etils.epath import backend
+    from orbax.checkpoint._src.path import gcs_utils
+
+    _served_store.empty()
+    monkeypatch.setattr(
+        type(backend.fsspec_backend),
+        "_get_filesystem",
+        lambda self, name: _served_store,
+    )
+    # Google's client would be asked only whether the bucket has real folders.
+    monkeypatch.setattr(gcs_utils, "get_bucket", lambda name: object())
+    folder = epath.Path("gs://bucket/run")
+    folder.mkdir(parents=True)
+    return folder

@@ -1,6 +1,9 @@
 """Saving and restoring, whole and damaged checkpoints."""
 
+import contextlib
+import resource
 import shutil
+import time
 
 import jax
 import jax.numpy as jnp
@@ -11,16 +14,23 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from vit_jax.checkpoint import (
     Checkpoints,
+    DamagedCheckpoint,
+    SaveFailed,
     complete_steps,
     restore,
     restore_params,
+    set_aside,
 )
 
 
 def trees(value=1.0):
+    """A checkpoint's items."""
     params = {"a": {"kernel": jnp.full((16, 4), value)}, "b": jnp.arange(3.0)}
     opt_state = optax.adam(1e-3, mu_dtype=jnp.bfloat16).init(params)
-    return params, {"step": jnp.int32(7), "opt_state": opt_state}
+    return {
+        "params": params,
+        "training": {"step": jnp.int32(7), "opt_state": opt_state},
+    }
 
 
 def abstract(tree, sharding=None):
@@ -33,17 +43,17 @@ def abstract(tree, sharding=None):
 def save(folder, *steps, keep=5):
     checkpoints = Checkpoints(folder, keep=keep)
     for step in steps:
-        checkpoints.save(step, *trees(float(step)))
+        checkpoints.save(step, trees(float(step)))
     checkpoints.close()
 
 
 def test_restore_gives_back_values_types_and_named_tuples(tmp_path):
     save(tmp_path, 7)
-    params, training = trees(7.0)
-    found = restore(tmp_path, 7, abstract(params), abstract(training))
-    assert jax.tree.structure(found) == jax.tree.structure((params, training))
+    items = trees(7.0)
+    found = restore(tmp_path, 7, abstract(items))
+    assert jax.tree.structure(found) == jax.tree.structure(items)
     for ours, theirs in zip(
-        jax.tree.leaves(found), jax.tree.leaves((params, training)), strict=True
+        jax.tree.leaves(found), jax.tree.leaves(items), strict=True
     ):
         assert ours.dtype == theirs.dtype
         np.testing.assert_array_equal(ours, theirs)
@@ -54,7 +64,7 @@ def test_restore_places_arrays_on_another_mesh(tmp_path):
     split = NamedSharding(mesh, PartitionSpec("data"))
     kernel = jax.device_put(jnp.arange(64.0).reshape(16, 4), split)
     checkpoints = Checkpoints(tmp_path, keep=1)
-    checkpoints.save(1, {"kernel": kernel}, {"step": jnp.int32(1)})
+    checkpoints.save(1, {"params": {"kernel": kernel}})
     checkpoints.close()
     _, found = restore_params(tmp_path, abstract({"kernel": kernel}))
     assert found["kernel"].sharding.device_set == {jax.devices()[0]}
@@ -68,7 +78,7 @@ def test_only_the_newest_stay(tmp_path):
 
 def test_weights_are_read_without_the_optimizer(tmp_path):
     save(tmp_path, 3, 5)
-    step, params = restore_params(tmp_path, abstract(trees()[0]))
+    step, params = restore_params(tmp_path, abstract(trees()["params"]))
     assert step == 5
     assert float(params["a"]["kernel"][0, 0]) == 5.0
 
@@ -93,28 +103,27 @@ def test_a_folder_without_checkpoints_has_no_steps(tmp_path):
 def test_a_copied_checkpoint_restores(tmp_path):
     save(tmp_path / "here", 4)
     shutil.copytree(tmp_path / "here", tmp_path / "there")
-    assert restore_params(tmp_path / "there", abstract(trees()[0]))[0] == 4
+    assert restore_params(tmp_path / "there", abstract(trees()["params"]))[0] == 4
 
 
 def test_a_truncated_file_is_refused_with_the_step_named(tmp_path):
     save(tmp_path, 1, 2)
-    params, training = trees()
+    items = abstract(trees())
     for name in ("_METADATA", "manifest.ocdbt"):
         file = tmp_path / "2" / "training" / name
         whole = file.read_bytes()
         file.write_bytes(whole[: len(whole) // 2])
         with pytest.raises(
-            ValueError, match=rf"{tmp_path}/2 is damaged.*go on from step 1"
+            DamagedCheckpoint, match=rf"{tmp_path}/2 is damaged.*go on from step 1"
         ):
-            restore(tmp_path, 2, abstract(params), abstract(training))
+            restore(tmp_path, 2, items)
         file.write_bytes(whole)
-    restore(tmp_path, 1, abstract(params), abstract(training))
+    restore(tmp_path, 1, items)
 
 
 def test_another_models_checkpoint_is_refused_by_name_and_shape(tmp_path):
     save(tmp_path, 1)
-    params, _ = trees()
-    other = {"a": {"kernel": jnp.zeros((16, 8))}, "c": params["b"]}
+    other = {"a": {"kernel": jnp.zeros((16, 8))}, "c": trees()["params"]["b"]}
     with pytest.raises(ValueError, match=r"a/kernel: \(16, 4\) in the checkpoint"):
         restore_params(tmp_path, abstract(other))
     with pytest.raises(ValueError, match=r"c: absent in the checkpoint"):
@@ -123,10 +132,11 @@ def test_another_models_checkpoint_is_refused_by_name_and_shape(tmp_path):
 
 def test_another_optimizers_state_is_told_from_another_model(tmp_path):
     save(tmp_path, 1)
-    params, training = trees()
-    other = training | {"opt_state": optax.sgd(0.1, momentum=0.9).init(params)}
+    items = trees()
+    moments = optax.sgd(0.1, momentum=0.9).init(items["params"])
+    other = {"training": items["training"] | {"opt_state": moments}}
     with pytest.raises(ValueError, match="holds another optimizer state"):
-        restore(tmp_path, 1, abstract(params), abstract(other))
+        restore(tmp_path, 1, abstract(other))
 
 
 def test_what_is_no_damage_is_not_called_so(tmp_path, monkeypatch):
@@ -137,4 +147,67 @@ def test_what_is_no_damage_is_not_called_so(tmp_path, monkeypatch):
 
     monkeypatch.setattr("orbax.checkpoint.StandardCheckpointer.restore", refuse)
     with pytest.raises(PermissionError, match="locked"):
-        restore_params(tmp_path, abstract(trees()[0]))
+        restore_params(tmp_path, abstract(trees()["params"]))
+
+
+@contextlib.contextmanager
+def room_for(size):
+    """A context in which no file may grow beyond `size` bytes, as on a full disk."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def large(value):
+    """More than a megabyte that doesn't compress."""
+    numbers = np.random.default_rng(0).normal(size=300_000).astype(np.float32)
+    return {"params": {"a": jnp.asarray(numbers + value)}}
+
+
+def test_a_save_that_fails_in_the_background_is_raised_with_its_step(tmp_path):
+    checkpoints = Checkpoints(tmp_path, keep=1)
+    checkpoints.save(1, large(1.0))
+    checkpoints.wait()
+    words = r"checkpoint of step 2 .* the disk is full; checkpoints/1 before it is whol"
+    with room_for(200_000):
+        checkpoints.save(2, large(2.0))
+        deadline = time.monotonic() + 30
+        with pytest.raises(SaveFailed, match=words):
+            while time.monotonic() < deadline:
+                checkpoints.check()
+                time.sleep(0.01)
+    checkpoints.close()
+    assert complete_steps(tmp_path) == [1]
+    found = restore(tmp_path, 1, abstract(large(1.0)))
+    np.testing.assert_array_equal(found["params"]["a"], large(1.0)["params"]["a"])
+    save(tmp_path, 2)
+    assert complete_steps(tmp_path) == [1, 2]
+
+
+def test_a_save_that_fails_is_raised_at_exit(tmp_path):
+    checkpoints = Checkpoints(tmp_path, keep=1)
+    with room_for(200_000):
+        checkpoints.save(1, large(1.0))
+        with pytest.raises(SaveFailed, match="of step 1 .* there is none before it"):
+            checkpoints.close()
+
+
+def test_a_save_into_a_folder_that_is_gone_is_raised(tmp_path):
+    checkpoints = Checkpoints(tmp_path / "here", keep=1)
+    shutil.rmtree(tmp_path / "here")
+    (tmp_path / "here").write_text("in the way")
+    with pytest.raises(SaveFailed, match="of step 1 can't be written"):
+        checkpoints.save(1, trees())
+        checkpoints.wait()
+    checkpoints.close()
+
+
+def test_a_step_set_aside_is_kept_under_another_name(tmp_path):
+    save(tmp_path, 1, 2)
+    aside = set_aside(tmp_path, 2, "damaged")
+    assert aside.name.startswith("2.damaged-")
+    assert (aside / "params").exists()
+    assert complete_steps(tmp_path) == [1]

@@ -1,10 +1,12 @@
 """A run's folder."""
 
+import errno
 import os
 
 import pytest
+from etils.epath import backend
 
-from vit_jax.workdir import Workdir, read_json
+from vit_jax.workdir import DiskFull, Workdir, disk_errors, read_json
 
 
 def test_create_makes_the_folder_and_leaves_nothing_else(tmp_path):
@@ -64,3 +66,48 @@ def test_damaged_class_names_are_named(tmp_path):
 def test_an_empty_path_is_refused():
     with pytest.raises(ValueError, match="the workdir is empty"):
         Workdir("")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "anything"),
+        OSError(errno.EDQUOT, "anything"),
+        ValueError("RESOURCE_EXHAUSTED: write: No space left on device [ENOSPC]"),
+    ],
+)
+def test_a_full_disk_is_said_with_the_file_and_what_to_do(tmp_path, error):
+    with (
+        pytest.raises(DiskFull, match=r"the disk is full: .*figures.*Make room"),
+        disk_errors(tmp_path / "figures"),
+    ):
+        raise error
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EACCES, "no"), ValueError("other")])
+def test_other_errors_stay_what_they_are(tmp_path, error):
+    with pytest.raises(type(error)) as raised, disk_errors(tmp_path):
+        raise error
+    assert raised.value is error
+
+
+def test_files_are_whole_in_a_store_too(object_store):
+    workdir = Workdir(object_store)
+    workdir.create()
+    workdir.write_config("{}")
+    workdir.write_classes(("cat", "dog"))
+    workdir.write_preprocessing({"image_size": [8, 8]})
+    workdir.require()
+    assert workdir.read_classes() == ("cat", "dog")
+    assert workdir.read_preprocessing() == {"image_size": [8, 8]}
+    names = sorted(file.name for file in object_store.iterdir())
+    assert names == ["classes.txt", "config.json", "preprocessing.json"]
+
+
+def test_a_store_whose_package_is_missing_is_said_with_the_extra(monkeypatch):
+    def missing(self, name):
+        raise ImportError("Please install gcsfs to access Google Storage")
+
+    monkeypatch.setattr(type(backend.fsspec_backend), "_get_filesystem", missing)
+    with pytest.raises(ValueError, match=r"gs://b/run .*gcsfs.*vit_jax\[gcs\]"):
+        Workdir("gs://b/run").create()

@@ -13,19 +13,32 @@ from vit_jax import __version__
 from vit_jax.cli.overrides import take_overrides
 
 # In the order in which a new user meets them.
-COMMANDS = ("demo", "train", "evaluate", "predict", "convert", "config", "data")
+COMMANDS = (
+    "demo",
+    "train",
+    "evaluate",
+    "predict",
+    "convert",
+    "probe",
+    "study",
+    "config",
+    "data",
+)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs one command; returns the exit status.
 
-    0: done. 1: stopped on the way (training diverged, an image can't be read). 2: what
-    was asked for can't be done. 130: interrupted by Ctrl-C.
+    0: done. 1: stopped on the way (training diverged, an image can't be read, the disk
+    is full). 2: what was asked for can't be done. 130: interrupted by Ctrl-C. 143: told
+    to end by SIGTERM, as before a TPU VM is taken away. After 130 and 143 `train` has
+    saved, and the same command goes on.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        # Orbax tells every step of a save; its warnings about our layout mislead.
-        logging.set_verbosity(logging.ERROR)
+        # Orbax tells every step of a save; its warnings about our layout mislead, and
+        # what it logs as an error is raised too.
+        logging.set_verbosity(logging.FATAL)
         overrides, arguments = take_overrides(arguments)
         parser = _parser()
         if not arguments and not overrides:
@@ -49,6 +62,10 @@ def main(arguments: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="vit_jax",
+        description="Vision Transformers in JAX: train, evaluate, predict, convert.",
+        epilog="`vit_jax COMMAND --help` shows the flags of a command and examples. "
+        "With VIT_JAX_TRACEBACK=1 in the environment an error shows where it was "
+        "raised.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=__version__)

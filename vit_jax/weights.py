@@ -7,14 +7,22 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from etils import epath
 from flax import linen as nn
 
 from vit_jax import trees
-from vit_jax.convert.layout import build
-from vit_jax.convert.source import read
-from vit_jax.convert.workdirs import model_fields
+from vit_jax.checkpoint import choose_step, restore_params, stored_shapes
+from vit_jax.convert.layout import Weights, build
+from vit_jax.convert.source import is_foreign, read
 from vit_jax.layers.normalize import normalize
+from vit_jax.models.adapt import resize_table, table_grids
 from vit_jax.models.factory import create_model
+from vit_jax.models.variants import Spec, resolve
+from vit_jax.workdir import Workdir, read_json
+
+# Entries of a config's model group that describe the data, not a field of the model.
+_NOT_FIELDS = ("variant", "image_size", "channels", "num_classes")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,8 +33,11 @@ class Loaded:
       model: `model.apply({"params": params}, images)` gives logits [B, V].
       params: its weights.
       preprocessing: how an image file becomes the model's input.
-      class_names: in the order of the logits.
-      step: optimizer steps that the weights have behind them.
+      class_names: in the order of the logits; empty where nobody knows them.
+      step: optimizer steps that the weights have behind them; 0 where nobody knows.
+      spec: the model in flat words.
+      variant: the name that it was made by; None where nobody knows.
+      loss: that trained it, "softmax" or "sigmoid": how logits become probabilities.
     """
 
     model: nn.Module
@@ -34,37 +45,197 @@ class Loaded:
     preprocessing: dict[str, Any]
     class_names: tuple[str, ...]
     step: int
+    spec: Spec
+    variant: str | None = None
+    loss: str = "softmax"
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """(rows, columns) of patches that the weights are for."""
+        return grid_of(self.model, self.preprocessing["image_size"])
 
 
 def load(
     path: str | os.PathLike,
+    checkpoint: str | int = "latest",
     *,
+    ema: bool = True,
     variant: str | None = None,
     image_size: Sequence[int] | None = None,
     **fields: Any,
 ) -> Loaded:
-    """The model at `path`, whatever layout it is in, ready to use.
+    """The model of a training workdir, or of any file or folder of known layout.
 
     Args:
-      path: a training workdir (its newest complete checkpoint), a folder or a file that
-        `vit_jax convert` reads.
+      path: a workdir, or one of its checkpoints (WORKDIR/checkpoints/STEP), or its
+        best one (WORKDIR/best); or what `vit_jax convert` reads.
+      checkpoint: "latest" (complete) one, "best" by the run's checkpoint.best_metric,
+        or a step that is kept.
+      ema: whether to take the weights' moving average where the run keeps one
+        (train.ema_decay); False: the weights themselves.
       variant, image_size, **fields: what a file can't say of itself, as
         `vit_jax.convert.source.read` takes it.
 
     Raises:
-      FileNotFoundError: nothing is there, or the workdir has no complete checkpoint.
+      FileNotFoundError: nothing is there, or the workdir has no such checkpoint.
       ValueError: it is no known layout, doesn't fit the model, or is damaged.
     """
-    weights = read(path, variant=variant, image_size=image_size, **fields)
-    count = weights.spec.num_classes
-    names = weights.class_names or tuple(map(str, range(count)))
+    if is_foreign(path):
+        return _converted(read(path, variant=variant, image_size=image_size, **fields))
+    path = epath.Path(path).expanduser()
+    if path.parent.name in ("checkpoints", "best") and path.name.isdecimal():
+        return _load(Workdir(path.parent.parent), path.parent, int(path.name), ema)
+    if path.name == "best" and Workdir(path.parent).config.exists():
+        path, checkpoint = path.parent, "best"
+    workdir = Workdir(path)
+    workdir.require()
+    chosen = choose_step(workdir.checkpoints, workdir.best, checkpoint)
+    return _load(workdir, *chosen, ema)
+
+
+def read_weights(
+    path: str | os.PathLike,
+    *,
+    variant: str | None = None,
+    image_size: Sequence[int] | None = None,
+) -> Weights:
+    """The weights at `path` as `convert` writes them: a run's, or any known layout's.
+
+    Raises:
+      FileNotFoundError, ValueError: see `load`.
+    """
+    if is_foreign(path):
+        return read(path, variant=variant, image_size=image_size)
+    loaded = load(path)
+    flat = trees.flatten(jax.device_get(loaded.params))
+    return Weights(
+        layout="orbax",
+        spec=loaded.spec,
+        params={name: np.asarray(leaf) for name, leaf in flat.items()},
+        preprocessing=loaded.preprocessing,
+        class_names=loaded.class_names,
+        step=loaded.step,
+    )
+
+
+def _converted(weights: Weights) -> Loaded:
     return Loaded(
-        model=build(weights.spec, dtype=jnp.dtype(weights.dtype)),
+        model=build(weights.spec),
         params=jax.tree.map(jnp.asarray, trees.unflatten(weights.params)),
         preprocessing=weights.preprocessing,
-        class_names=names,
+        class_names=weights.class_names,
         step=weights.step,
+        spec=weights.spec,
     )
+
+
+def _load(workdir: Workdir, folder: epath.Path, step: int, ema: bool) -> Loaded:
+    workdir.require()
+    config = read_json(workdir.config)
+    try:
+        section, training = config["model"], config["train"]
+        dtype, loss = training["compute_dtype"], training["loss"]
+        num_classes = section["num_classes"]
+    except (KeyError, TypeError) as error:
+        raise ValueError(
+            f"{workdir.config} is not the config of a run: it lacks {error}; restore "
+            "it from a copy."
+        ) from error
+    preprocessing = workdir.read_preprocessing()
+    names = workdir.read_classes()
+    if not 0 < len(names) <= num_classes:
+        raise ValueError(
+            f"{workdir.classes} is damaged: it has {len(names)} lines for a model of "
+            f"{num_classes} classes; restore it from a copy."
+        )
+    try:
+        fields = model_fields(section)
+        spec = resolve(section["variant"], fields)
+        model = build_model(section, num_classes=num_classes, dtype=jnp.dtype(dtype))
+        shape = (*preprocessing["image_size"], preprocessing["channels"])
+        abstract_params(model, shape)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{workdir.config} or {workdir.preprocessing.name} beside it is damaged: "
+            f"{error}; restore it from a copy."
+        ) from error
+    shapes = [shape, *_stage_shapes(config, shape[2])]
+    trained = shape
+    if len(shapes) > 1:
+        trained = trained_shape(stored_shapes(folder, step), model, shapes)
+    _, params = restore_params(folder, abstract_params(model, trained), step, ema=ema)
+    params = resize_params(params, spec, grid_of(model, trained), grid_of(model, shape))
+    return Loaded(
+        model=model,
+        params=params,
+        preprocessing=preprocessing,
+        class_names=names,
+        step=step,
+        spec=spec,
+        variant=section["variant"],
+        loss=loss,
+    )
+
+
+def trained_shape(
+    stored: Mapping[str, tuple[int, ...]],
+    model: nn.Module,
+    shapes: list[tuple[int, int, int]],
+) -> tuple[int, int, int]:
+    """The first image shape for which the model has the stored parameters' shapes.
+
+    The first of all where none fits: what doesn't is then said by who restores.
+
+    Args:
+      stored: name -> shape, of a checkpoint.
+      model: a model for any of the shapes.
+      shapes: (rows, columns, channels).
+    """
+    for shape in shapes:
+        wanted = trees.flatten(abstract_params(model, shape))
+        if all(stored.get(name) == leaf.shape for name, leaf in wanted.items()):
+            return shape
+    return shapes[0]
+
+
+def resize_params(
+    params: Any, spec: Spec, old_grid: tuple[int, int], new_grid: tuple[int, int]
+) -> Any:
+    """The weights with position tables for another grid; the same grid, the same tree.
+
+    Args:
+      params: tree of arrays; each stays on its devices.
+      spec: the model's.
+      old_grid: (rows, columns) of patches.
+      new_grid: likewise.
+    """
+    if old_grid == new_grid:
+        return params
+    before, after = table_grids(spec, old_grid), table_grids(spec, new_grid)
+
+    def moved(name: str, leaf: Any) -> Any:
+        if name not in before:
+            return leaf
+        value = resize_table(jax.device_get(leaf), before[name], after[name])
+        return jax.make_array_from_callback(
+            value.shape, leaf.sharding, lambda index: value[index]
+        )
+
+    return trees.map_named(moved, params)
+
+
+def grid_of(model: nn.Module, image_size: Sequence[int]) -> tuple[int, int]:
+    """(rows, columns) of patches of an image; (0, 0) for a model without patches."""
+    if not hasattr(model, "grid_shape"):
+        return (0, 0)
+    return model.grid_shape((image_size[0], image_size[1]))
+
+
+def _stage_shapes(config: Any, channels: int) -> list[tuple[int, int, int]]:
+    """Image shapes that the run of this config may have trained on."""
+    sizes = [stage[0] for stage in config.get("schedule", {}).get("stages", ())]
+    sizes = [size if isinstance(size, list) else [size] for size in sizes]
+    return [(size[0], size[-1], channels) for size in sizes]
 
 
 def build_model(
@@ -81,6 +252,11 @@ def build_model(
         dtype=dtype,
         **model_fields(section),
     )
+
+
+def model_fields(section: Mapping[str, Any]) -> dict[str, Any]:
+    """Keywords of `create_model` in a config's `model` group; None is the variant's."""
+    return {key: value for key, value in section.items() if key not in _NOT_FIELDS}
 
 
 def abstract_params(model: nn.Module, image_shape: tuple[int, int, int]) -> Any:

@@ -6,16 +6,30 @@
     metrics.jsonl       one JSON object a line: step and figures
     tensorboard/        the same for TensorBoard
     checkpoints/        newest checkpoints, a folder a step
+    best/               the weights with the best figures so far, a folder a step
+    best.json           the step and those figures
+    run.lock            names the process that trains here (`train/lock.py`)
 
 It is all that predict, evaluate, convert and visualize need. Paths may be gs://.
 """
 
+import contextlib
+import errno
 import json
 import os
 import uuid
+from collections.abc import Iterator
 from typing import Any
 
 from etils import epath
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# What TensorStore and others put into the text of errors that are no OSError.
+_FULL_WORDS = ("No space left on device", "Disk quota exceeded", "File too large")
+
+
+class DiskFull(RuntimeError):
+    """A file could not be written for want of room."""
 
 
 class Workdir:
@@ -25,7 +39,7 @@ class Workdir:
         if not str(path):
             raise ValueError("the workdir is empty; name a folder, as in runs/digits.")
         self.path = epath.Path(path)
-        if "://" not in str(path):
+        if not is_store(path):
             self.path = epath.Path(os.path.abspath(os.path.expanduser(path)))
         self.config = self.path / "config.json"
         self.classes = self.path / "classes.txt"
@@ -33,6 +47,9 @@ class Workdir:
         self.metrics = self.path / "metrics.jsonl"
         self.tensorboard = self.path / "tensorboard"
         self.checkpoints = self.path / "checkpoints"
+        self.best = self.path / "best"
+        self.best_figures = self.path / "best.json"
+        self.lock = self.path / "run.lock"
 
     def create(self) -> None:
         """Makes the folder and proves that files can be written into it.
@@ -49,6 +66,11 @@ class Workdir:
             raise ValueError(
                 f"workdir {self.path} can't be written ({_reason(error)}); "
                 "name a folder that you may write to."
+            ) from error
+        except ImportError as error:
+            raise ValueError(
+                f"workdir {self.path} lies in an object store, for which a package is "
+                f"missing ({error}); for gs:// install vit_jax[gcs]."
             ) from error
 
     def require(self) -> None:
@@ -94,9 +116,52 @@ class Workdir:
         """How an image file becomes the model's input."""
         return read_json(self.preprocessing)
 
+    def write_best(self, figures: dict[str, Any]) -> None:
+        """Stores the step of `best/` and its figures."""
+        _replace(self.best_figures, json.dumps(figures, indent=2) + "\n")
+
+    def read_best(self) -> dict[str, Any] | None:
+        """What `write_best` stored, or None.
+
+        Raises:
+          ValueError: the file is damaged.
+        """
+        return read_json(self.best_figures) if self.best_figures.exists() else None
+
     def write_config(self, text: str) -> None:
         """Stores the run's config, as JSON text."""
         _replace(self.config, text + "\n")
+
+
+@contextlib.contextmanager
+def disk_errors(path: os.PathLike) -> Iterator[None]:
+    """A context in which running out of room for `path` is said in plain words.
+
+    Raises:
+      DiskFull: instead of the error that a full disk or quota raised within.
+    """
+    try:
+        yield
+    except Exception as error:
+        if not means_full(error):
+            raise
+        raise DiskFull(
+            f"the disk is full: {path} can't be written. What was saved before is "
+            "whole. Make room (older runs, checkpoint.keep), then give the same "
+            "command again."
+        ) from error
+
+
+def means_full(error: BaseException) -> bool:
+    """Whether an error says that a disk or a quota is full."""
+    if isinstance(error, OSError) and error.errno in _FULL:
+        return True
+    return any(words in str(error) for words in _FULL_WORDS)
+
+
+def is_store(path: os.PathLike) -> bool:
+    """Whether `path` lies in an object store, which can't append, rename or lock."""
+    return "://" in str(path)
 
 
 def read_json(file: epath.Path) -> Any:
@@ -116,9 +181,14 @@ def read_json(file: epath.Path) -> Any:
 
 def _replace(file: epath.Path, text: str) -> None:
     """Writes a whole file or nothing: a kill leaves the old one."""
+    if is_store(file):
+        # An upload is whole or nothing by itself, and renaming would be two more.
+        file.write_text(text)
+        return
     fresh = file.parent / f"{file.name}.{uuid.uuid4().hex}.tmp"
-    fresh.write_text(text)
-    fresh.replace(file)
+    with disk_errors(file):
+        fresh.write_text(text)
+        fresh.replace(file)
 
 
 def _reason(error: OSError) -> str:

@@ -41,7 +41,7 @@ def test_a_run_goes_out_and_comes_back(workdir, name, layout, tmp_path, capsys):
     dest = tmp_path / name
     assert main(["convert", str(workdir), str(dest), f"--to={layout}"]) == 0
     said = capsys.readouterr().out
-    spec = read(workdir).spec
+    spec = vit_jax.load(workdir).spec
     assert f"{spec.num_classes} classes, images " in said
     assert f"pool {spec.pool}, GELU {spec.gelu}, epsilon " in said
     assert "read back, every array is equal" in said
@@ -77,7 +77,7 @@ def test_nothing_is_overwritten_without_leave(workdir, tmp_path, capsys):
 
 def test_faults_are_said_and_leave_nothing(workdir, tmp_path, capsys):
     assert main(["convert", str(tmp_path / "no"), "x", "--to=timm"]) == 2
-    assert "is not there; give a workdir" in capsys.readouterr().err
+    assert "is not the workdir of a training run" in capsys.readouterr().err
     dest = tmp_path / "x"
     arguments = ["convert", str(workdir), str(dest), "--to=timm"]
     assert main([*arguments, "--config.model.width=3"]) == 2

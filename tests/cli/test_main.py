@@ -52,7 +52,7 @@ def test_an_unknown_recipe_lists_the_recipes(tmp_path, capsys):
     assert status == 2
     error = capsys.readouterr().err
     assert "--config=digit is neither a Python file nor a recipe" in error
-    assert "cifar10_tiny, digits" in error
+    assert "cifar10_tiny, deit, digits" in error
 
 
 @pytest.mark.parametrize(

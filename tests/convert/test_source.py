@@ -71,7 +71,7 @@ def test_load_gives_a_model_that_runs(dest, tmp_path):
     loaded = vit_jax.load(tmp_path / name, gelu="exact")
     logits = jax.jit(loaded.model.apply)({"params": loaded.params}, images_of((32, 32)))
     assert logits.shape == (2, 10) and loaded.step == 0
-    names = "abcdefghij" if layout == "timm" else "0123456789"
+    names = "abcdefghij" if layout == "timm" else ""
     assert "".join(loaded.class_names) == names
 
 
@@ -149,7 +149,7 @@ def test_a_resnet_is_written_as_our_folder_and_timms_file(tmp_path):
 def test_places_that_are_nothing_known_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere is not there; give a workdir"):
         read(tmp_path / "nowhere")
-    with pytest.raises(FileNotFoundError, match="is not the workdir of a training run"):
+    with pytest.raises(FileNotFoundError, match="has neither a config.json nor one"):
         read(tmp_path)
     with pytest.raises(ValueError, match=r"names of no known layout \(a, b, …\)"):
         decode({"a": np.zeros(1), "b": np.zeros(1)})
@@ -166,3 +166,9 @@ def test_a_damaged_description_is_named(tmp_path):
     file.write_text(file.read_text().replace('"width": 128', '"width": 127'))
     with pytest.raises(ValueError, match=r"(?s)model.json or .* is damaged: width=127"):
         read(tmp_path / "x")
+
+
+def test_a_run_is_left_to_load(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(ValueError, match="is a training run.*vit_jax.load reads runs"):
+        read(tmp_path)

@@ -143,7 +143,8 @@ def test_worker_processes_change_nothing():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 3])
-def test_any_number_of_workers_changes_nothing(workers):
+def test_any_number_of_workers_changes_nothing(workers, monkeypatch):
+    monkeypatch.setattr(pipeline, "_WORKERS_FROM", 1)
     alone = train(source_of(10), count=6, start=3)
     assert_equal(train(source_of(10), count=6, start=3, workers=workers), alone)
     assert_equal(
@@ -203,6 +204,27 @@ def test_all_processes_get_equally_many_evaluation_batches(processes):
     assert {len(part) for part in parts} == {2}
     seen = [b["label"][b["weight"] == 1] for part in parts for b in part]
     assert sorted(np.concatenate(seen)) == [0, 1, 2, 3, 4]
+
+
+def test_small_sets_are_evaluated_without_the_wait_for_workers(monkeypatch):
+    asked = []
+
+    def workers_of(maker, steps, workers, on_bad):
+        asked.append(workers)
+        return iter(())
+
+    monkeypatch.setattr(pipeline, "_batches", workers_of)
+    for count in (1999, 2000):
+        evaluate(source_of(count), 4, workers=2)
+    assert asked == [0, 2]
+
+
+def test_batches_after_others_take_the_positions_that_follow():
+    def positions(**options):
+        return [batch["index"].tolist() for batch in train(source_of(10), **options)]
+
+    assert positions(batch=2, first_position=7, count=3) == [[7, 8], [9, 10], [11, 12]]
+    assert positions(batch=2, first_position=7, start=2, count=1) == [[11, 12]]
 
 
 @pytest.mark.parametrize("workers", IN_PROCESS_AND_OUT)

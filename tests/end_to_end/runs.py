@@ -18,6 +18,7 @@ TINY = {
     "model.dropout": 0.1,
     "model.attention_dropout": 0.1,
     "model.stochastic_depth": 0.1,
+    "augment.mixup": 0.2,
     "data.std": 0.5,
     "data.train.batch_size": 64,
     "schedule.base_learning_rate": 1e-3,
@@ -74,14 +75,14 @@ def train_until(
         text=True,
         start_new_session=True,
     )
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while not condition():
         assert process.poll() is None, process.stdout.read()
         assert time.monotonic() < deadline, "the condition never held"
         time.sleep(0.001)
     # To the whole group, as a terminal's Ctrl-C: workers get it too.
     os.killpg(process.pid, signal_number)
-    output, _ = process.communicate(timeout=120)
+    output, _ = process.communicate(timeout=300)
     return subprocess.CompletedProcess(process.args, process.returncode, stdout=output)
 
 
@@ -125,5 +126,16 @@ def saving(workdir: Path, after: int) -> Callable[[], bool]:
     return holds
 
 
+def described(workdir: Path) -> Callable[[], bool]:
+    """Whether the run has described itself, which it does before it compiles."""
+    return (workdir / "preprocessing.json").exists
+
+
+def evaluating(workdir: Path, step: int) -> Callable[[], bool]:
+    """Whether the evaluation of `step` is under way."""
+    return lambda: [row["step"] for row in rows(workdir)][-1:] == [step]
+
+
 KILL = signal.SIGKILL
 INTERRUPT = signal.SIGINT
+TERMINATE = signal.SIGTERM

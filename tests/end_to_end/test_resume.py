@@ -13,18 +13,27 @@ def uninterrupted(tmp_path_factory):
     return workdir
 
 
-@pytest.mark.slow
-def test_three_kills_between_and_during_saves_change_no_bit(uninterrupted, tmp_path):
-    moments = (
-        runs.reached(tmp_path, 25),
-        runs.saving(tmp_path, after=20),
-        runs.reached(tmp_path, 75),
-    )
-    for moment in moments:
-        killed = runs.train_until(tmp_path, moment, runs.KILL, data__workers=2)
+def kill_in_the_middle_of_a_save(workdir):
+    """Kills runs until one leaves a save half done: saves are quick."""
+    for after in range(20, 80, 20):
+        killed = runs.train_until(
+            workdir, runs.saving(workdir, after), runs.KILL, data__workers=2
+        )
         assert killed.returncode == -9
-        if moment is moments[1]:
-            assert any((tmp_path / "checkpoints").glob("*orbax-checkpoint-tmp*"))
+        if any((workdir / "checkpoints").glob("*orbax-checkpoint-tmp*")):
+            return
+    pytest.skip("each save was over before its kill came")
+
+
+@pytest.mark.slow
+def test_kills_between_and_during_saves_change_no_bit(uninterrupted, tmp_path):
+    killed = runs.train_until(
+        tmp_path, runs.reached(tmp_path, 17), runs.KILL, data__workers=2
+    )
+    assert killed.returncode == -9
+    kill_in_the_middle_of_a_save(tmp_path)
+    runs.train_until(tmp_path, runs.reached(tmp_path, 95), runs.KILL, data__workers=2)
+    assert complete_steps(tmp_path / "checkpoints") == [60, 80]
     runs.train(tmp_path, data__workers=2)
     assert runs.losses(tmp_path) == runs.losses(uninterrupted)
     assert runs.rows(tmp_path)[-1] == runs.rows(uninterrupted)[-1]
@@ -37,17 +46,48 @@ def test_worker_processes_change_no_bit(uninterrupted, tmp_path):
 
 
 @pytest.mark.slow
-def test_ctrl_c_saves_says_so_and_the_same_command_goes_on(uninterrupted, tmp_path):
+@pytest.mark.parametrize(
+    ("signal", "status", "word"),
+    [(runs.INTERRUPT, 130, "interrupted"), (runs.TERMINATE, 143, "terminated")],
+)
+def test_a_signal_saves_says_so_and_the_same_command_goes_on(
+    uninterrupted, tmp_path, signal, status, word
+):
     stopped = runs.train_until(
-        tmp_path, runs.reached(tmp_path, 33), runs.INTERRUPT, data__workers=2
+        tmp_path, runs.reached(tmp_path, 33), signal, data__workers=2
     )
-    assert stopped.returncode == 130
+    assert stopped.returncode == status
     assert "Traceback" not in stopped.stdout, stopped.stdout
     (step,) = [step for step in complete_steps(tmp_path / "checkpoints") if step > 20]
-    assert f"interrupted: step {step} is saved" in stopped.stdout
+    assert f"{word}: step {step} is saved" in stopped.stdout
     assert step >= 33
     assert f"going on from the checkpoint of step {step}" in runs.train(tmp_path)
     assert runs.losses(tmp_path) == runs.losses(uninterrupted)
+
+
+@pytest.mark.slow
+def test_sigterm_while_compiling_and_evaluating_and_saving(uninterrupted, tmp_path):
+    moments = (
+        runs.described(tmp_path),
+        runs.saving(tmp_path, after=0),
+        runs.evaluating(tmp_path, 50),
+    )
+    for moment in moments:
+        stopped = runs.train_until(
+            tmp_path,
+            moment,
+            runs.TERMINATE,
+            data__workers=2,
+            data__eval__batch_size=1,
+        )
+        assert stopped.returncode == 143, stopped.stdout
+        assert "Traceback" not in stopped.stdout, stopped.stdout
+    assert complete_steps(tmp_path / "checkpoints")[-1] == 50
+    assert not any("eval/accuracy" in row for row in runs.rows(tmp_path))
+    runs.train(tmp_path, data__workers=2)
+    assert runs.losses(tmp_path) == runs.losses(uninterrupted)
+    evaluated = [row["step"] for row in runs.rows(tmp_path) if "eval/accuracy" in row]
+    assert evaluated == [50, 100]
 
 
 @pytest.mark.slow

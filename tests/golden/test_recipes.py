@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from vit_jax import config as configuration
 from vit_jax.__main__ import main
 from vit_jax.cli.recipes import load_config, recipe_names
 
@@ -23,6 +24,35 @@ def test_resolved_config_is_the_golden_text(recipe, capsys):
     if UPDATE:
         file.write_text(shown)
     assert shown == file.read_text(), "see the docstring of this file"
+
+
+# What an argument changes, beside the defaults above.
+ARGUMENTS = [
+    "augreg:data=imagenet21k,level=light1,variant=S/16,weight_decay=0.03,dropout=0.1",
+    "deit:variant=B/16",
+    "small_data:size=tiny",
+    "vit_finetune:data=imagenet,variant=L/16",
+    "vit_finetune:data=pets",
+    "vit_pretrain:data=imagenet21k,variant=L/16",
+    "vit_s16_i1k:epochs=300",
+]
+
+
+def changed_by(recipe):
+    default = configuration.flatten(load_config(recipe.partition(":")[0], {})[0])
+    flat = configuration.flatten(load_config(recipe, {})[0])
+    for key, value in flat.items():
+        if value != default[key]:
+            yield f"  {key} = {value} (not {default[key]})\n"
+
+
+def test_what_arguments_change_is_the_golden_text():
+    text = "".join(f"{name}\n{''.join(changed_by(name))}" for name in ARGUMENTS)
+    file = FOLDER / "arguments" / "recipes.txt"
+    if UPDATE:
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+    assert text == file.read_text(), "see the docstring of this file"
 
 
 def test_every_golden_text_belongs_to_a_recipe():

@@ -7,7 +7,14 @@ import pytest
 import vit_jax
 from vit_jax import trees
 from vit_jax.models.flops import count_parameters
-from vit_jax.models.variants import VARIANTS, list_models, nearest, resolve
+from vit_jax.models.variants import (
+    VARIANTS,
+    as_overrides,
+    different_fields,
+    list_models,
+    nearest,
+    resolve,
+)
 
 # Parameters at 224 px with 1,000 classes. Those of the original code are what its
 # models_test.py asserts; g/14 and G/14 are timm's giant and gigantic, R50x1, R101x1
@@ -173,8 +180,18 @@ def test_unknown_names_are_refused_with_a_near_one():
         resolve("zzz", {})
 
 
+def test_the_nearest_name_has_the_fewest_other_fields():
+    for name in ("B/16", "R50+L/32", "R50x1", "cifar10_tiny"):
+        assert nearest(resolve(name, {})) == name
+    fields = {"gelu": "exact", "num_classes": 7, "dropout": 0.5}
+    spec = resolve("S/16", fields)
+    assert nearest(spec, ignored=("num_classes", "dropout")) == "S/16"
+    own = VARIANTS["S/16"]
+    assert different_fields(spec, own) == ["gelu", "dropout", "num_classes"]
+
+
 @pytest.mark.parametrize("name", VARIANTS)
-def test_the_nearest_name_of_a_spec_gives_it_back(name):
-    assert nearest(resolve(name, {})) == (name, {})
+def test_a_spec_is_its_nearest_name_and_overrides(name):
+    assert as_overrides(resolve(name, {})) == (name, {})
     changed = {"num_classes": 7, "image_size": 96}
-    assert nearest(resolve(name, changed)) == (name, changed)
+    assert as_overrides(resolve(name, changed)) == (name, changed)

@@ -1,12 +1,12 @@
 """Faults of the whole config, the data and the devices, found before compiling."""
 
 import pytest
-from PIL import Image
 
 from tests.train.digits import tiny_config
 from vit_jax import config as configuration
-from vit_jax.cli.recipes import load_config, recipe_names
+from vit_jax.models.vit import VisionTransformer
 from vit_jax.train.assemble import assemble
+from vit_jax.train.state import create_state
 
 
 def faults(config, **arguments):
@@ -69,19 +69,6 @@ def test_nonsense_for_any_text_key_is_a_fault_of_that_key(key):
     assert any(key in fault for fault in found), found
 
 
-@pytest.mark.parametrize("recipe", recipe_names())
-def test_every_recipe_assembles_on_eight_devices(recipe, tmp_path):
-    config, _ = load_config(recipe, {})
-    if config.data.source != "digits":
-        for split in ("train", "test"):
-            for name in "abcdefghij":
-                folder = tmp_path / split / name
-                folder.mkdir(parents=True)
-                Image.new("RGB", (32, 32)).save(folder / "1.png")
-        config.data.source = str(tmp_path)
-    assert assemble(config).total_steps > 0
-
-
 def test_faults_of_model_and_schedule_come_together():
     config = tiny_config(model__num_heads=3, schedule__warmup_steps=500)
     assert faults(config) == [
@@ -136,3 +123,39 @@ def test_missing_and_empty_data_are_named(tmp_path):
 def test_mesh_sizes_that_do_not_fit_the_devices():
     (fault,) = faults(tiny_config(mesh__fsdp=3))
     assert "must multiply to the 8 devices" in fault
+
+
+def test_micro_batches_must_divide_what_a_device_has():
+    (fault,) = faults(tiny_config(train__accumulation_steps=3))
+    assert fault == (
+        "data.train.batch_size=16 must be a multiple of the 8 devices on mesh axes "
+        "data, fsdp times train.accumulation_steps=3; take 24."
+    )
+
+
+def test_optimizer_faults_name_their_keys_beside_others():
+    config = tiny_config(
+        optimizer__decay_convention="gradient", data__train__batch_size=100
+    )
+    first, second = faults(config)
+    assert first.startswith("optimizer.decay_convention=gradient does not go with")
+    assert second.startswith("data.train.batch_size=100 must be a multiple")
+
+
+def test_a_pattern_that_matches_nothing_is_named_with_its_key():
+    (fault,) = faults(tiny_config(train__freeze=("haed/.*",)))
+    assert fault.startswith("train.freeze: pattern 'haed/.*' matches none of the")
+
+
+def test_the_model_is_traced_once_until_the_step(monkeypatch):
+    traces = []
+    call = VisionTransformer.__call__
+
+    def noted(self, *arguments, **keywords):
+        traces.append(arguments)
+        return call(self, *arguments, **keywords)
+
+    monkeypatch.setattr(VisionTransformer, "__call__", noted)
+    parts = assemble(tiny_config())
+    create_state(parts.init, parts.optimizer, parts.state, seed=0)
+    assert len(traces) == 1

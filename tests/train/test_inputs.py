@@ -97,7 +97,7 @@ def test_evaluation_may_read_elsewhere_and_uses_the_training_classes(tmp_path):
     inputs = open_inputs(config)
     (batch,) = inputs.eval_batches()
     np.testing.assert_array_equal(batch["label"][:3], [1, 2, 2])
-    (alone,) = open_evaluation(config, ("c", "b"))()
+    (alone,) = open_evaluation(config, ("c", "b")).batches()
     np.testing.assert_array_equal(alone["label"][:3], [1, 0, 0])
 
 

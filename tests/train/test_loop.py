@@ -5,19 +5,26 @@ import json
 import os
 import shutil
 import signal
+import threading
+import time
 
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
+import orbax.checkpoint as ocp
 import pytest
 
 import vit_jax
 from tests.train.digits import tiny_config
 from vit_jax import config as configuration
-from vit_jax.checkpoint import complete_steps
+from vit_jax.checkpoint import SaveFailed, complete_steps
 from vit_jax.train import assemble, loop, losses
-from vit_jax.train.loop import TrainingDiverged, train_and_evaluate
+from vit_jax.train.evaluations import Evaluations
+from vit_jax.train.loop import train_and_evaluate
+from vit_jax.train.metrics import Metrics
+from vit_jax.train.saving import Saving
+from vit_jax.train.steps import Steps, TrainingDiverged
 
 
 def rows(workdir):
@@ -35,6 +42,7 @@ def test_a_run_leaves_all_that_predict_needs_and_reports_its_end(tmp_path, capsy
         "config.json",
         "metrics.jsonl",
         "preprocessing.json",
+        "run.lock",
     ]
     assert complete_steps(tmp_path / "checkpoints") == [4, 6]
     stored = configuration.from_values(
@@ -208,8 +216,8 @@ def test_unreadable_data_saves_the_work_so_far(tmp_path, monkeypatch, part):
                 raise OSError("photo.jpg is unreadable")
             yield batch
 
-    def broken(config, faults):
-        parts = assemble(config, faults=faults)
+    def broken(config, **options):
+        parts = assemble(config, **options)
         whole = getattr(parts.inputs, part)
         after = 3 if part == "train_batches" else 0
         replaced = dataclasses.replace(
@@ -269,19 +277,113 @@ def test_weights_split_over_fsdp_and_tensor_train_as_one(tmp_path):
 
 
 def test_ctrl_c_saves_at_the_next_step(tmp_path, monkeypatch, capsys):
-    record = loop.Run._record
+    write = Metrics.write
 
     def interrupt_at_three(self, row):
-        record(self, row)
+        write(self, row)
         if row["step"] == 3:
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(loop.Run, "_record", interrupt_at_three)
+    monkeypatch.setattr(Metrics, "write", interrupt_at_three)
     config = tiny_config(schedule__total_steps=50, checkpoint__every_steps=0)
     result = train_and_evaluate(config, tmp_path)
-    assert not result.finished
+    assert (result.finished, result.stopped_by) == (False, signal.SIGINT)
     assert complete_steps(tmp_path / "checkpoints") == [result.step]
     assert f"interrupted: step {result.step} is saved" in capsys.readouterr().err
+
+
+def without_speed(workdir):
+    speed = ("images_per_second", "data_wait_share")
+    return [
+        {key: value for key, value in row.items() if key not in speed}
+        for row in rows(workdir)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        (loop, "restore_newest"),
+        (Steps, "_compile"),
+        (Saving, "save"),
+        (Evaluations, "run"),
+    ],
+)
+def test_sigterm_at_any_moment_saves_and_the_run_goes_on_as_if_nothing_was(
+    tmp_path, monkeypatch, capfd, owner, name
+):
+    settings = {
+        "schedule__total_steps": 8,
+        "checkpoint__every_steps": 4,
+        "evals__every_steps": 4,
+    }
+    config = tiny_config(**settings)
+    train_and_evaluate(config, tmp_path / "straight")
+    original = getattr(owner, name)
+    broken = tmp_path / "broken"
+    if owner is loop:
+        shutil.copytree(tmp_path / "straight", broken)
+        shutil.rmtree(broken / "checkpoints" / "8")
+
+    def signalled(*arguments, **keywords):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return original(*arguments, **keywords)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, signalled)
+        result = train_and_evaluate(config, broken)
+    assert (result.finished, result.stopped_by) == (False, signal.SIGTERM)
+    assert complete_steps(broken / "checkpoints")[-1] == result.step < 8
+    assert f"terminated: step {result.step} is saved" in capfd.readouterr().err
+    assert train_and_evaluate(config, broken).finished
+    assert without_speed(broken) == without_speed(tmp_path / "straight")
+
+
+def test_sigterm_before_the_first_step_saves_nothing(tmp_path, monkeypatch, capfd):
+    fresh_state = loop.fresh_state
+
+    def signalled(parts):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return fresh_state(parts)
+
+    monkeypatch.setattr(loop, "fresh_state", signalled)
+    assert train_and_evaluate(tiny_config(), tmp_path).step == 0
+    assert "terminated before the first step; nothing" in capfd.readouterr().err
+    assert complete_steps(tmp_path / "checkpoints") == []
+
+
+def test_saves_come_by_the_clock_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(Saving, "minutes_passed", lambda self: True)
+    config = tiny_config(checkpoint__every_steps=0, checkpoint__keep=9)
+    train_and_evaluate(config, tmp_path)
+    assert complete_steps(tmp_path / "checkpoints") == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_save_that_fails_in_the_background_ends_the_run_at_the_next_step(
+    tmp_path, monkeypatch
+):
+    finalize = ocp.CheckpointManager._finalize_checkpoint
+
+    def fails_at_four(self, step):
+        if step == 4:
+            raise OSError("the wire is cut")
+        finalize(self, step)
+
+    monkeypatch.setattr(ocp.CheckpointManager, "_finalize_checkpoint", fails_at_four)
+    taken = []
+    monkeypatch.setattr(Saving, "due", lambda self, step: step in (2, 4))
+    heed = loop.Run._heed
+
+    def patient(self):
+        taken.append(self.steps.step)
+        while any(thread.name == "save_finalize" for thread in threading.enumerate()):
+            time.sleep(0.01)
+        return heed(self)
+
+    monkeypatch.setattr(loop.Run, "_heed", patient)
+    with pytest.raises(SaveFailed, match="of step 4 .* the wire is cut"):
+        train_and_evaluate(tiny_config(schedule__total_steps=50), tmp_path)
+    assert taken[-1] == 4
 
 
 def test_bfloat16_compute_trains_and_keeps_float32_weights(tmp_path):
@@ -295,15 +397,15 @@ def test_bfloat16_compute_trains_and_keeps_float32_weights(tmp_path):
 
 
 def test_steps_make_no_implicit_transfer(tmp_path, monkeypatch):
-    advance = loop.Run._advance
+    advance = Steps.advance
 
     def guarded(self, batches):
-        if self.step == self.start_step:
+        if self.step == 0:
             return advance(self, batches)
         with jax.transfer_guard("disallow"):
             return advance(self, batches)
 
-    monkeypatch.setattr(loop.Run, "_advance", guarded)
+    monkeypatch.setattr(Steps, "advance", guarded)
     assert train_and_evaluate(tiny_config(), tmp_path).finished
 
 

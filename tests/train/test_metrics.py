@@ -1,54 +1,76 @@
-"""Journal and throughput."""
+"""Figures on their way to disk."""
 
 import json
+import os
 
 import pytest
 from etils import epath
+from tensorboardX.proto.event_pb2 import Event
 
-from vit_jax.train.metrics import Journal, Throughput
+from vit_jax.train import metrics
+from vit_jax.train.metrics import Metrics, TensorBoard
+from vit_jax.workdir import DiskFull, Workdir
 
-
-def steps(file):
-    return [json.loads(line)["step"] for line in file.read_text().splitlines()]
-
-
-def test_cut_forgets_later_rows_and_a_half_line(tmp_path):
-    file = epath.Path(tmp_path / "metrics.jsonl")
-    file.write_text('{"step": 1}\n{"step": 2}\n{"step": 3, "eval/accuracy": 1}\n{"st')
-    journal = Journal(file)
-    journal.cut(2)
-    assert steps(file) == [1, 2]
-    assert journal.last("eval/accuracy") is None
-    journal.write({"step": 3, "loss": 0.1})
-    assert steps(file) == [1, 2, 3]
+ROW = {"step": 5, "loss": 0.25, "note": "text is for the journal alone"}
 
 
-def test_floats_survive_the_journal_bit_for_bit(tmp_path):
-    file = epath.Path(tmp_path / "metrics.jsonl")
-    value = 0.1 + 0.2
-    Journal(file).write({"step": 1, "loss": value})
-    assert Journal(file).last("loss") == {"step": 1, "loss": value}
+def events(folder):
+    """The events of the one file in `folder`, whose records have 12 + 4 extra bytes."""
+    (file,) = folder.iterdir()
+    data = file.read_bytes()
+    found = []
+    while data:
+        length = int.from_bytes(data[:8], "little")
+        found.append(Event.FromString(data[12 : 12 + length]))
+        data = data[16 + length :]
+    return found
 
 
-def test_throughput_counts_since_its_restart(monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr("time.perf_counter", lambda: now[0])
-    throughput = Throughput(batch_size=10)
-    now[0] = 100.0
-    throughput.restart()
-    for _ in range(4):
-        now[0] += 0.5
-        throughput.step(waited=0.1)
-    figures = throughput.report()
-    assert figures["images_per_second"] == 20.0
-    assert abs(figures["data_wait_share"] - 0.2) < 1e-9
+def test_a_row_reaches_journal_and_tensorboard_at_its_step(tmp_path):
+    workdir = Workdir(tmp_path)
+    figures = Metrics(workdir, tensorboard=True, writes=True)
+    assert not figures.start(4)
+    figures.write(ROW)
+    figures.flush()
+    version, restart, row = events(tmp_path / "tensorboard")
+    assert version.file_version == "brain.Event:2"
+    assert (restart.step, restart.session_log.status) == (5, 1)
+    (value,) = row.summary.value
+    assert (row.step, value.tag, value.simple_value) == (5, "loss", 0.25)
+    figures.close()
+    assert json.loads((tmp_path / "metrics.jsonl").read_text()) == ROW
+    assert figures.last("loss") == ROW
 
 
-@pytest.mark.parametrize("line", ["{", "5", '{"loss": 1}'])
-def test_a_damaged_line_inside_is_named_and_nothing_is_lost(tmp_path, line):
-    file = epath.Path(tmp_path / "metrics.jsonl")
-    text = f'{{"step": 1}}\n{line}\n{{"step": 3}}\n'
-    file.write_text(text)
-    with pytest.raises(ValueError, match=r"metrics\.jsonl is damaged in line 2"):
-        Journal(file)
-    assert file.read_text() == text
+def test_a_process_that_does_not_lead_writes_nothing(tmp_path):
+    figures = Metrics(Workdir(tmp_path), tensorboard=True, writes=False)
+    assert not figures.start(0)
+    figures.write(ROW)
+    figures.flush()
+    figures.close()
+    assert os.listdir(tmp_path) == []
+
+
+def test_in_a_store_the_events_are_copied_at_each_flush(object_store):
+    folder = object_store / "tensorboard"
+    board = TensorBoard(folder, restart_step=0)
+    board.write(ROW)
+    board.flush()
+    assert len(events(folder)) == 3
+    board.write(ROW | {"step": 6})
+    board.close()
+    assert [event.step for event in events(folder)] == [0, 1, 5, 6]
+
+
+def test_a_full_disk_is_said_in_plain_words_and_waits_for_nothing(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(metrics.time, "time", lambda: 1.0)
+    monkeypatch.setattr(metrics.socket, "gethostname", lambda: "host")
+    name = f"events.out.tfevents.1.host.{os.getpid()}"
+    (tmp_path / name).symlink_to("/dev/full")
+    board = TensorBoard(epath.Path(tmp_path), restart_step=0)
+    with pytest.raises(DiskFull, match=rf"the disk is full: .*{name}"):
+        board.flush()
+    with pytest.raises(DiskFull, match="Make room"):
+        board.close()

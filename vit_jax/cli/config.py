@@ -7,26 +7,34 @@ EXAMPLES = """\
 examples:
   vit_jax config
   vit_jax config digits
-  vit_jax config digits --config.seed=1"""
+  vit_jax config digits --config.seed=1
+  vit_jax config vit_s16_i1k:epochs=300"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the flags of the command."""
     parser.add_argument(
-        "recipe", nargs="?", help="name or path of a recipe whose values to show"
+        "recipe",
+        nargs="?",
+        help="name or path of a recipe whose values to show, with its arguments after "
+        "a colon",
     )
 
 
 def run(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
     """Prints; returns the exit status."""
     from vit_jax import config as configuration
-    from vit_jax.cli.recipes import load_config, recipe_names
+    from vit_jax.cli.recipes import load_config, recipe_arguments, recipe_names
 
     if arguments.recipe is None:
         if overrides:
             raise ValueError("--config.KEY=VALUE needs a recipe: vit_jax config RECIPE")
-        print("recipes (vit_jax train --config=NAME):")
-        print("".join(f"  {name}\n" for name in recipe_names()))
+        print("recipes (vit_jax train --config=NAME or NAME:ARGUMENT=VALUE,…):")
+        for name in recipe_names():
+            pairs = recipe_arguments(name).items()
+            arguments = ",".join(f"{key}={value}" for key, value in pairs)
+            print(f"  {name}{':' if arguments else ''}{arguments}")
+        print()
         print("keys (--config.KEY=VALUE):")
         print(configuration.describe())
         return 0

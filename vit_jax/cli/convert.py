@@ -44,12 +44,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
     """Converts and says what was found; returns the exit status."""
-    from vit_jax.convert.source import read
     from vit_jax.convert.target import write
+    from vit_jax.weights import read_weights
 
     if overrides:
         raise ValueError("convert takes no --config keys; --variant names the model.")
-    weights = read(
+    weights = read_weights(
         arguments.source, variant=arguments.variant, image_size=arguments.image_size
     )
     print(f"found {_summary(weights)}")
@@ -65,11 +65,11 @@ def run(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
 def _summary(weights: Any) -> str:
     """A line: layout, variant, classes, grid, pool, activation and epsilon."""
     from vit_jax.convert.layout import stem_stride
-    from vit_jax.models.variants import ResNetSpec, nearest
+    from vit_jax.models.variants import ResNetSpec, as_overrides
 
     spec = weights.spec
     rows, columns = weights.preprocessing["image_size"]
-    name, changed = nearest(spec)
+    name, changed = as_overrides(spec)
     parts = [f"{weights.layout}: {name}"]
     sizes = ("width", "depth", "num_heads", "mlp_dim", "patch_size")
     parts += [f"{key}={changed[key]}" for key in sizes if key in changed]

@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
     config, faults = load_config("digits", overrides)
     result = train_and_evaluate(config, workdir, faults=faults)
     if not result.finished:
-        return 130
+        return 128 + result.stopped_by
     figures = evaluate_workdir(workdir)
     print(
         f"\nThe checkpoint of step {figures['step']}, reloaded from disk, is right for "

@@ -1,24 +1,45 @@
-"""`vit_jax evaluate`: a trained model's figures on a labelled set."""
+"""`vit_jax evaluate`: a trained model's figures on labelled sets."""
 
 import argparse
 import json
+import sys
+from typing import Any
 
-HELP = "evaluate a training run's newest checkpoint"
+HELP = "evaluate a checkpoint of a training run"
 EXAMPLES = """\
 examples:
   vit_jax evaluate --workdir=runs/digits
+  vit_jax evaluate --workdir=runs/photos --checkpoint=best --per_class
   vit_jax evaluate --workdir=runs/photos --data=other_photos --split=test
-  vit_jax evaluate --workdir=runs/photos --json"""
+  vit_jax evaluate --workdir=runs/photos --confusion=confusion.csv --json
+  vit_jax evaluate --workdir=runs/imagenet --real=real.json
+
+Without --data and --split, the sets of evals.sets are evaluated too."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the flags of the command."""
     parser.add_argument("--workdir", required=True, help="folder of a training run")
     parser.add_argument(
+        "--checkpoint", default="latest", help="latest (default), best or a step"
+    )
+    parser.add_argument(
         "--data", help="another source than the run's: a folder, digits or tfds:NAME"
     )
     parser.add_argument("--split", help="another split than the run's data.eval.split")
     parser.add_argument("--batch_size", type=int, help="images at a time")
+    parser.add_argument(
+        "--per_class", action="store_true", help="show the accuracy of each class too"
+    )
+    parser.add_argument(
+        "--confusion",
+        metavar="FILE",
+        help="write the confusion matrix to a .csv or .json: rows are classes, columns "
+        "predictions",
+    )
+    parser.add_argument(
+        "--real", metavar="FILE", help="ImageNet-ReaL's real.json, for its accuracy"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -38,14 +59,44 @@ def run(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
         source=arguments.data,
         split=arguments.split,
         batch_size=arguments.batch_size,
+        checkpoint=arguments.checkpoint,
+        per_class=arguments.per_class,
+        confusion_file=arguments.confusion,
+        real=arguments.real,
     )
     if arguments.json:
         print(json.dumps(figures, indent=2))
-        return 0
-    print(
-        f"step {figures['step']}, {figures['examples']} images of "
-        f"{figures['source']} ({figures['split']}): "
-        f"accuracy {figures['accuracy']:.2%}, top-5 {figures['top5_accuracy']:.2%}, "
-        f"loss {figures['loss']:.4f}"
-    )
+    else:
+        print("\n".join(_lines(figures)))
+    if "warning" in figures:
+        print(figures["warning"], file=sys.stderr)
+    if figures.get("confusion"):
+        print(f"wrote {figures['confusion']}", file=sys.stderr)
     return 0
+
+
+def _lines(figures: dict[str, Any]) -> list[str]:
+    where = f"{figures['source']} ({figures['split']})"
+    lines = [f"step {figures['step']}, {_summary(figures, where)}"]
+    if "real_accuracy" in figures:
+        lines.append(
+            f"ReaL accuracy {figures['real_accuracy']:.2%} of "
+            f"{figures['real_examples']} images with labels"
+        )
+    for name, others in figures.get("sets", {}).items():
+        lines.append(_summary(others, name))
+    if "per_class" in figures:
+        lines.append(f"mean over classes {figures['mean_class_accuracy']:.2%}")
+        width = max(len(row["class"]) for row in figures["per_class"])
+        lines += [
+            f"  {row['class']:{width}}  {row['accuracy']:7.2%} of {row['examples']}"
+            for row in figures["per_class"]
+        ]
+    return lines
+
+
+def _summary(figures: dict[str, Any], where: str) -> str:
+    return (
+        f"{figures['examples']} images of {where}: accuracy {figures['accuracy']:.2%}, "
+        f"top-5 {figures['top5_accuracy']:.2%}, loss {figures['loss']:.4f}"
+    )

@@ -12,13 +12,17 @@ examples:
   vit_jax predict --workdir=runs/digits --top=1 --json folder/ > predictions.json
 
 A folder stands for all images below it. A file that can't be read is named on standard
-error; the others are predicted all the same, and the exit status is 1."""
+error; the others are predicted all the same, and the exit status is 1. A run with
+train.loss=sigmoid gives each class its own probability."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the flags of the command."""
     parser.add_argument("images", nargs="+", help="image files and folders of them")
     parser.add_argument("--workdir", required=True, help="folder of a training run")
+    parser.add_argument(
+        "--checkpoint", default="latest", help="latest (default), best or a step"
+    )
     parser.add_argument(
         "--top", type=int, default=3, help="classes shown for each image (default 3)"
     )
@@ -34,20 +38,32 @@ def run(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
     if arguments.top < 1:
         raise ValueError(f"--top={arguments.top} must be 1 or more.")
     return predict_and_print(
-        arguments.workdir, arguments.images, top=arguments.top, as_json=arguments.json
+        arguments.workdir,
+        arguments.images,
+        top=arguments.top,
+        as_json=arguments.json,
+        checkpoint=arguments.checkpoint,
     )
 
 
 def predict_and_print(
-    workdir: str, paths: list[str], *, top: int = 3, as_json: bool = False
+    workdir: str,
+    paths: list[str],
+    *,
+    top: int = 3,
+    as_json: bool = False,
+    checkpoint: str = "latest",
 ) -> int:
     """Predicts the images at `paths`; returns the exit status."""
     from vit_jax.data.files import find_images
     from vit_jax.evals.prediction import predict_files
+    from vit_jax.models.adapt import ZERO_HEAD, head_is_zero
     from vit_jax.weights import load, make_logits
 
     files = find_images(paths)
-    loaded = load(workdir)
+    loaded = load(workdir, checkpoint)
+    if head_is_zero(loaded.params):
+        print(ZERO_HEAD, file=sys.stderr)
     predictions, unreadable = predict_files(
         make_logits(loaded.model, loaded.preprocessing),
         loaded.params,
@@ -55,6 +71,7 @@ def predict_and_print(
         preprocessing=loaded.preprocessing,
         class_names=loaded.class_names,
         top=top,
+        loss=loaded.loss,
     )
     if as_json:
         print(json.dumps(predictions, indent=2))

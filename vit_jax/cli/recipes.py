@@ -1,11 +1,15 @@
-"""Recipes by name or path, with the command line on top."""
+"""Recipes by name or path, with their arguments and the command line on top."""
 
+import ast
 import difflib
 import importlib
 import importlib.util
+import inspect
 import pkgutil
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from ml_collections import ConfigDict
 
@@ -18,17 +22,21 @@ def load_config(recipe: str, overrides: dict[str, str]) -> tuple[ConfigDict, lis
 
     Args:
       recipe: path of a Python file with `get_config()`, or the bare name of a recipe
-        in `vit_jax.configs`.
+        in `vit_jax.configs`; then, where the recipe takes arguments, a colon and
+        `name=value` pairs between commas, as in `vit_s16_i1k:epochs=300`.
       overrides: key -> text.
 
     Raises:
       FileNotFoundError: there is no such recipe.
-      ValueError: the recipe fails, has no `get_config()`, or sets a key that does not
-        exist.
+      ValueError: the recipe fails, has no `get_config()`, takes no such argument, or
+        sets a key that does not exist.
     """
-    path = _find(recipe)
+    name, text = _split(recipe)
+    path = _find(name)
     try:
-        config = _module(recipe, path).get_config()
+        make = _module(name, path).get_config
+        keywords = _keywords(make, text)
+        config = make(**keywords)
     # A recipe is the user's own program and may fail in any way.
     except (Exception, SystemExit) as error:
         raise ValueError(
@@ -48,10 +56,77 @@ def load_config(recipe: str, overrides: dict[str, str]) -> tuple[ConfigDict, lis
     return config, configuration.override(config, overrides)
 
 
+def recipe_arguments(name: str) -> dict[str, Any]:
+    """Arguments that a recipe of the package takes, with their defaults."""
+    return _defaults(_module(name, None).get_config)
+
+
 def recipe_names() -> list[str]:
     """Bare names of the recipes that come with the package, sorted."""
     found = pkgutil.iter_modules(vit_jax.configs.__path__)
     return sorted(module.name for module in found)
+
+
+def _split(recipe: str) -> tuple[str, str]:
+    """(name or path, text of the arguments)."""
+    if Path(recipe).is_file():
+        return recipe, ""
+    path, mark, text = recipe.partition(".py:")
+    if mark:
+        return f"{path}.py", text
+    name, _, text = recipe.partition(":")
+    return name, text
+
+
+def _keywords(make: Callable[..., Any], text: str) -> dict[str, Any]:
+    """The arguments that `text` spells, each of the type of its default.
+
+    Raises:
+      ValueError: the recipe has no such argument, or the value has another type.
+    """
+    defaults = _defaults(make)
+    keywords = {}
+    for pair in filter(None, text.split(",")):
+        name, equals, value = pair.partition("=")
+        if name not in defaults or not equals:
+            takes = ", ".join(f"{key}={value}" for key, value in defaults.items())
+            raise ValueError(
+                f"{pair!r} is no argument of it; it takes "
+                f"{takes or 'none'}{', as NAME=VALUE' if takes else ''}."
+            )
+        keywords[name] = _converted(name, value, type(defaults[name]))
+    return keywords
+
+
+def _converted(name: str, text: str, wanted: type) -> Any:
+    if wanted is str:
+        return text
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        value = None
+    if wanted is float and type(value) is int:
+        return float(value)
+    if type(value) is not wanted:
+        kinds = {int: "a whole number", float: "a number", bool: "True or False"}
+        raise ValueError(f"{name}={text} must be {kinds[wanted]}.")
+    return value
+
+
+def _defaults(make: Callable[..., Any]) -> dict[str, Any]:
+    """Arguments with their defaults, which must be text, numbers or bools.
+
+    Raises:
+      ValueError: an argument has no such default.
+    """
+    parameters = inspect.signature(make).parameters.values()
+    for parameter in parameters:
+        if type(parameter.default) not in (str, int, float, bool):
+            raise ValueError(
+                f"get_config()'s argument {parameter.name} must have a default that "
+                "is text, a number or a bool."
+            )
+    return {parameter.name: parameter.default for parameter in parameters}
 
 
 def _find(recipe: str) -> Path | None:

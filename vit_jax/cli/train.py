@@ -8,8 +8,10 @@ examples:
   vit_jax train --config=digits --workdir=runs/digits
   vit_jax train --config=cifar10_tiny --workdir=runs/tiny \\
       --config.data.source=FOLDER --config.schedule.base_learning_rate=3e-4
+  vit_jax train --config=vit_s16_i1k:epochs=90 --workdir=runs/s16
 
-The same command again goes on from the newest checkpoint. Ctrl-C saves first.
+The same command again goes on from the newest checkpoint. Ctrl-C (exit status 130)
+and SIGTERM (143) save first.
 `vit_jax config` lists the recipes and every key."""
 
 
@@ -19,8 +21,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--config",
         required=True,
         metavar="RECIPE",
-        help="name of a recipe, or path of a Python file with get_config(); "
-        "--config.KEY=VALUE changes a key",
+        help="name of a recipe, or path of a Python file with get_config(), with its "
+        "arguments after a colon (NAME:ARGUMENT=VALUE,…); --config.KEY=VALUE changes a "
+        "key",
     )
     parser.add_argument(
         "--workdir",
@@ -36,4 +39,4 @@ def run(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
 
     config, faults = load_config(arguments.config, overrides)
     result = train_and_evaluate(config, arguments.workdir, faults=faults)
-    return 0 if result.finished else 130
+    return 0 if result.finished else 128 + result.stopped_by

@@ -3,8 +3,8 @@
 A recipe in `configs/` calls `default_config()` and changes values; it never adds a key.
 The command line changes values on top (`--config.schedule.base_learning_rate=3e-4`).
 Keys whose default is a type (`int`, `float`) start unset; what unset means is said in
-their description. A new key is an entry of `model_keys.py`, `data_keys.py` or
-`training_keys.py`.
+their description. A new key is an entry of `model_keys.py`, `init_keys.py`,
+`data_keys.py`, `optimizer_keys.py` or `training_keys.py`.
 """
 
 from vit_jax.config.checks import check, refuse

@@ -36,23 +36,7 @@ def refuse(faults: Iterable[str]) -> None:
 
 def _cross_check(config: ConfigDict) -> list[str]:
     """Faults of several keys together."""
-    faults = []
-    steps, epochs = config.schedule.total_steps, config.schedule.total_epochs
-    if (steps is None) == (epochs is None):
-        faults.append(
-            f"schedule.total_steps={steps} and schedule.total_epochs={epochs}: "
-            "exactly one of them must be set; the value unset takes one back, as in "
-            "--config.schedule.total_epochs=unset."
-        )
-    if config.schedule.warmup_steps and config.schedule.warmup_share:
-        faults.append(
-            f"schedule.warmup_steps={config.schedule.warmup_steps} and "
-            f"schedule.warmup_share={config.schedule.warmup_share}: at most one of "
-            "them may be above 0; take the other back with "
-            "--config.schedule.warmup_share=0 or --config.schedule.warmup_steps=0."
-        )
-    if epochs == 0:
-        faults.append("schedule.total_epochs=0.0 must be above 0.")
+    faults = _schedule_faults(config.schedule)
     if len(config.model.image_size) not in (1, 2):
         faults.append(
             f"model.image_size={shown(tuple(config.model.image_size))} must be one "
@@ -64,3 +48,36 @@ def _cross_check(config: ConfigDict) -> list[str]:
             "tfds:NAME or digits, as in --config.data.source=photos."
         )
     return faults
+
+
+def _schedule_faults(schedule: ConfigDict) -> list[str]:
+    """A duration may be given in one unit only."""
+    totals = {
+        unit: schedule[f"total_{unit}"] for unit in ("steps", "epochs", "examples")
+    }
+    given = [unit for unit, value in totals.items() if value is not None]
+    faults = []
+    if len(given) != 1:
+        listed = _listed({f"total_{unit}": value for unit, value in totals.items()})
+        faults.append(
+            f"{listed}: exactly one of them must be set; the value unset takes one "
+            "back, as in --config.schedule.total_epochs=unset."
+        )
+    faults.extend(
+        f"schedule.total_{unit}={totals[unit]} must be above 0."
+        for unit in given
+        if totals[unit] == 0
+    )
+    for phase in ("warmup", "cooldown"):
+        keys = [f"{phase}_{unit}" for unit in ("steps", "epochs", "examples", "share")]
+        above = {key: schedule[key] for key in keys if schedule[key]}
+        if len(above) > 1:
+            faults.append(
+                f"{_listed(above)}: at most one of them may be above 0; take the other "
+                f"back with --config.schedule.{list(above)[-1]}=0."
+            )
+    return faults
+
+
+def _listed(values: dict[str, object]) -> str:
+    return " and ".join(f"schedule.{key}={value}" for key, value in values.items())

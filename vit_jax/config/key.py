@@ -5,6 +5,8 @@ import dataclasses
 import math
 from typing import Any
 
+from vit_jax.config.patterns import ENTRIES
+
 # Steps, sizes and counts are 32-bit numbers on the devices.
 _LARGEST_INT = 2**31 - 1
 _BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
@@ -16,6 +18,9 @@ class Key:
 
     `default` is a value, or a type for a key that starts unset. `minimum` and `maximum`
     bound numbers (each entry, for tuples); `choices` lists all that a string may be.
+    A tuple that may be empty says what its entries are: "pattern" for regular
+    expressions of whole parameter names, "rule" for pairs of one and a number, "stage"
+    for stages of a run, "set" for evaluation sets.
     """
 
     name: str
@@ -24,6 +29,7 @@ class Key:
     choices: tuple[str, ...] = ()
     minimum: float | None = None
     maximum: float | None = None
+    entries: str = ""
 
     @property
     def type(self) -> type:
@@ -40,6 +46,8 @@ def parse(key: Key, text: str) -> Any:
     """The value that `text` spells for `key`; raises if it spells none."""
     if key.starts_unset and text in ("", "None", "unset"):
         return None
+    if key.entries:
+        return ENTRIES[key.entries].parse("" if text == "unset" else text)
     if key.type is str:
         return text
     if key.type is bool:
@@ -58,6 +66,8 @@ def holds(key: Key, value: Any) -> bool:
     """Whether `value`, of the key's type, lies in its range or among its choices."""
     if key.choices:
         return value in key.choices
+    if key.entries:
+        return all(map(ENTRIES[key.entries].holds, value))
     if isinstance(value, bool | str):
         return True
     entries: tuple[float, ...] = value if isinstance(value, tuple) else (value,)
@@ -76,6 +86,8 @@ def requirement(key: Key) -> str:
     """What a value of `key` must be, in words."""
     if key.choices:
         return "one of " + ", ".join(key.choices)
+    if key.entries:
+        return ENTRIES[key.entries].requirement
     kind = {int: "a whole number", float: "a number", bool: "true or false"}
     kind |= {str: "text", tuple: f"one or more numbers, such as {shown(key.default)},"}
     words = kind[key.type]

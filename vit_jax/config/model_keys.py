@@ -28,6 +28,14 @@ MODEL_KEYS = (
         minimum=1,
     ),
     Key(
+        "model.stem",
+        str,
+        "what makes tokens of pixels: one patch layer, a stack of small convolutions, "
+        "which helps on few images, or the ResNet of a hybrid variant; unset: the "
+        "variant's own",
+        choices=("patch", "conv", "resnet"),
+    ),
+    Key(
         "model.position",
         str,
         "position embedding; unset: the variant's own",

@@ -3,8 +3,10 @@
 import difflib
 
 from vit_jax.config.data_keys import DATA_KEYS
+from vit_jax.config.init_keys import INIT_KEYS
 from vit_jax.config.key import Key
 from vit_jax.config.model_keys import MODEL_KEYS
+from vit_jax.config.optimizer_keys import OPTIMIZER_KEYS
 from vit_jax.config.training_keys import TRAINING_KEYS
 
 KEYS = (
@@ -16,7 +18,9 @@ KEYS = (
         maximum=2**31 - 1,
     ),
     *MODEL_KEYS,
+    *INIT_KEYS,
     *DATA_KEYS,
+    *OPTIMIZER_KEYS,
     *TRAINING_KEYS,
 )
 BY_NAME = {key.name: key for key in KEYS}

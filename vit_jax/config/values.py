@@ -68,7 +68,7 @@ def from_values(values: Mapping[str, Any]) -> ConfigDict:
     if unknown:
         raise ValueError("\n".join(unknown))
     for name, value in flat.items():
-        value = tuple(value) if isinstance(value, list) else value
+        value = _tuples(value)
         try:
             config.update_from_flattened_dict({name: value})
         except TypeError as error:
@@ -97,6 +97,11 @@ def describe() -> str:
         choices = f" ({' | '.join(key.choices)})" if key.choices else ""
         lines.append(f"  {key.name} = {default}{choices}\n      {key.meaning}")
     return "\n".join(lines)
+
+
+def _tuples(value: Any) -> Any:
+    """Lists, as JSON has them, become tuples at every depth."""
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 def _flatten_dict(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 from vit_jax import trees
 from vit_jax.convert.rules import Rule
 from vit_jax.models.factory import create_model
-from vit_jax.models.variants import ResNetSpec, Spec, VitSpec, nearest
+from vit_jax.models.variants import ResNetSpec, Spec, VitSpec, as_overrides
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,7 +26,6 @@ class Weights:
       preprocessing: as `vit_jax.data.preprocess` takes it.
       class_names: in the order of the logits; () where nothing names them.
       step: optimizer steps behind them; 0 where nothing says.
-      dtype: of activations, that the model was trained with.
       notes: what a reader should know: what was folded, left out or assumed.
     """
 
@@ -36,7 +35,6 @@ class Weights:
     preprocessing: dict[str, Any]
     class_names: tuple[str, ...] = ()
     step: int = 0
-    dtype: str = "float32"
     notes: tuple[str, ...] = ()
 
     @property
@@ -64,7 +62,7 @@ class Found(NamedTuple):
 
 def build(spec: Spec, **options: Any) -> Any:
     """The model of a spec; `options` as of `create_model`."""
-    name, overrides = nearest(spec)
+    name, overrides = as_overrides(spec)
     return create_model(name, **overrides, **options)
 
 

@@ -84,6 +84,18 @@ def read(
     return _folder(place, given) if place.is_dir() else _file(place, given)
 
 
+def is_foreign(path: str | os.PathLike) -> bool:
+    """Whether `read` is for it: a file, a link, a name, or a folder of no run."""
+    if is_published(str(path)):
+        return True
+    place = epath.Path(path).expanduser()
+    if not place.is_dir():
+        return place.exists()
+    if (place / workdirs.MODEL).exists() or (place / _INDEX).exists():
+        return True
+    return any((place / name).exists() for name in _WEIGHTS)
+
+
 def _given(
     variant: str | None, image_size: Sequence[int] | None, fields: Mapping[str, Any]
 ) -> _Given:
@@ -99,11 +111,15 @@ def _folder(place: epath.Path, given: _Given) -> Weights:
         found = [place / name for name in _WEIGHTS if (place / name).exists()]
         if found:
             return _file(found[0], given)
-        # Says what a workdir lacks, as the likeliest thing that was meant.
-        return workdirs.read_run(place)
+        raise FileNotFoundError(
+            f"{place} has neither a config.json nor one of {', '.join(_WEIGHTS)}."
+        )
     config = read_json(place / "config.json")
     if "model_type" not in config and "architecture" not in config:
-        return workdirs.read_run(place)
+        raise ValueError(
+            f"{place} is a training run, or its config.json is damaged; "
+            "vit_jax.load reads runs."
+        )
     return _with_config(_folder_arrays(place), place, config, given)
 
 

@@ -1,4 +1,4 @@
-"""Our own folders: a training run's workdir, and a converted model's."""
+"""Our own folder of a converted model; `vit_jax.weights` reads those of runs."""
 
 import dataclasses
 import json
@@ -14,60 +14,11 @@ from vit_jax import trees
 from vit_jax.checkpoint import Checkpoints, restore_params
 from vit_jax.convert.layout import Weights, shapes_of
 from vit_jax.models.checks import check
-from vit_jax.models.variants import ResNetSpec, Spec, VitSpec, resolve
+from vit_jax.models.variants import ResNetSpec, Spec, VitSpec
 from vit_jax.workdir import Workdir, read_json
 
-# Entries of a config's model group that describe the data, not a field of the model.
-_NOT_FIELDS = ("variant", "image_size", "channels", "num_classes")
 _KINDS = {"vit": VitSpec, "resnet": ResNetSpec}
 MODEL = "model.json"
-
-
-def model_fields(section: Mapping[str, Any]) -> dict[str, Any]:
-    """Keywords of `create_model` in a config's `model` group; None is the variant's."""
-    return {key: value for key, value in section.items() if key not in _NOT_FIELDS}
-
-
-def read_run(path: epath.Path) -> Weights:
-    """The weights of a training workdir's newest complete checkpoint, those alone.
-
-    Raises:
-      FileNotFoundError: `path` is no workdir, or has no complete checkpoint.
-      ValueError: a file in it is damaged.
-    """
-    workdir = Workdir(path)
-    workdir.require()
-    config = read_json(workdir.config)
-    try:
-        section, dtype = config["model"], config["train"]["compute_dtype"]
-        num_classes = section["num_classes"]
-    except (KeyError, TypeError) as error:
-        raise ValueError(
-            f"{workdir.config} is not the config of a run: it lacks {error}; restore "
-            "it from a copy."
-        ) from error
-    preprocessing = workdir.read_preprocessing()
-    names = workdir.read_classes()
-    if not 0 < len(names) <= num_classes:
-        raise ValueError(
-            f"{workdir.classes} is damaged: it has {len(names)} lines for a model of "
-            f"{num_classes} classes; restore it from a copy."
-        )
-    try:
-        fields = model_fields(section) | {"num_classes": num_classes}
-        spec = resolve(section["variant"], fields)
-        check(spec)
-        shape = (*preprocessing["image_size"], preprocessing["channels"])
-        abstract = _abstract(spec, shape)
-        dtype = jnp.dtype(dtype).name
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"{workdir.config} or {workdir.preprocessing.name} beside it is damaged: "
-            f"{error}; restore it from a copy."
-        ) from error
-    step, params = restore_params(workdir.checkpoints, abstract)
-    flat = _on_host(params)
-    return Weights("orbax", spec, flat, preprocessing, names, step, dtype=dtype)
 
 
 def read_model(path: epath.Path) -> Weights:
@@ -112,7 +63,7 @@ def write_model(path: epath.Path, weights: Weights) -> None:
     workdir.write_classes(weights.class_names)
     checkpoints = Checkpoints(workdir.checkpoints, keep=1)
     params = trees.unflatten(weights.params)
-    checkpoints.save(weights.step, params, {"step": np.asarray(weights.step)})
+    checkpoints.save(weights.step, {"params": params})
     checkpoints.close()
 
 

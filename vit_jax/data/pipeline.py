@@ -23,6 +23,8 @@ Transform = Callable[[Picture, list[float]], np.ndarray]
 _CHUNK_BYTES = 8 * 2**20
 _CHUNKS_AHEAD = 4
 _MOST_THREADS = 8
+# Starting workers takes as long as decoding about so many images in threads.
+_WORKERS_FROM = 2000
 # More steps than any run has.
 _LAST_STEP = 2**40
 # Shared memory would save a copy, but containers have 64 MB of it, and Grain leaves
@@ -38,6 +40,7 @@ def train_batches(
     batch_size: int,
     channels: int,
     start_step: int,
+    first_position: int = 0,
     process_index: int = 0,
     process_count: int = 1,
     workers: int = 0,
@@ -45,15 +48,17 @@ def train_batches(
 ) -> Iterator[Batch]:
     """This process's part of the batches start_step, start_step + 1, …, without end.
 
-    Batch k holds the positions k * batch_size .. (k + 1) * batch_size - 1 of a run over
-    the source in which each epoch has an order of its own (`randomness.shuffled`), and
-    position p is augmented by numbers drawn from (seed, p). So a batch is a function of
-    (seed, step) alone, whatever the number of workers, processes or restarts.
+    Batch k holds the batch_size positions from first_position + k * batch_size on of a
+    run over the source in which each epoch has an order of its own
+    (`randomness.shuffled`), and position p is augmented by numbers drawn from (seed,
+    p). So a batch is a function of (seed, step) alone, whatever the number of workers,
+    processes or restarts.
 
     Args:
       source: the training examples.
       transform: (picture, draws) -> pixels of the model's size; `transform.num_draws`
         says how many draws it takes, `transform.image_size` the size.
+      first_position: of batch 0; above 0 where other batches came before.
       batch_size: examples over all processes; this process gets the contiguous part
         `process_index` of `process_count` equal ones.
       channels: 1 or 3.
@@ -75,7 +80,14 @@ def train_batches(
         seed=seed,
         shuffle=True,
         skip_bad=on_bad is not None,
-        parts=_Parts.of(batch_size, channels, transform, process_index, process_count),
+        parts=_Parts.of(
+            batch_size,
+            channels,
+            transform,
+            process_index,
+            process_count,
+            first_position,
+        ),
     )
     return _batches(maker, range(start_step, _LAST_STEP), workers, on_bad)
 
@@ -93,9 +105,10 @@ def eval_batches(
 ) -> Iterator[Batch]:
     """This process's part of batches that hold every example once, in source order.
 
-    Each process gets the same number of batches; what the last ones lack is filled with
-    black images of weight 0. Arguments, batches and errors are those of
-    `train_batches`; "index" is the number of the example.
+    Small sets are read without workers, whose start would take longer. Each process
+    gets the same number of batches; what the last ones lack is filled with black images
+    of weight 0. Arguments, batches and errors are those of `train_batches`; "index" is
+    the number of the example.
     """
     maker = _ChunkMaker(
         source=source,
@@ -106,6 +119,7 @@ def eval_batches(
         skip_bad=on_bad is not None,
         parts=_Parts.of(batch_size, channels, transform, process_index, process_count),
     )
+    workers = workers if len(source) >= _WORKERS_FROM else 0
     return _batches(maker, range(math.ceil(len(source) / batch_size)), workers, on_bad)
 
 
@@ -113,6 +127,7 @@ class _Parts:
     """Which positions each chunk of this process's batches holds."""
 
     def __init__(self, batch_size: int, first: int, count: int, chunks: int):
+        """`first` is this process's first position of batch 0, of `count` a batch."""
         self.batch_size = batch_size
         self.first = first
         self.count = count
@@ -126,6 +141,7 @@ class _Parts:
         transform: Transform,
         process_index: int,
         process_count: int,
+        first_position: int = 0,
     ) -> "_Parts":
         if batch_size % process_count:
             raise ValueError(
@@ -134,7 +150,8 @@ class _Parts:
             )
         count = batch_size // process_count
         chunk = max(1, _CHUNK_BYTES // (math.prod(transform.image_size) * channels))
-        return cls(batch_size, process_index * count, count, math.ceil(count / chunk))
+        first = first_position + process_index * count
+        return cls(batch_size, first, count, math.ceil(count / chunk))
 
     def positions(self, number: int) -> np.ndarray:
         """Global positions of chunk `number`, counted over all batches."""

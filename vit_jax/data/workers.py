@@ -11,6 +11,7 @@ import cv2
 from absl import flags
 
 _PARENT_WATCH_SECONDS = 1.0
+_GRACE_SECONDS = 30
 # glibc's malloc.h.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _KEPT_BYTES = 2**28
@@ -24,8 +25,11 @@ def mark_flags_as_parsed() -> None:
 
 def start_worker(parent: int, worker: int, workers: int) -> None:
     """What a worker does first."""
-    # A terminal's Ctrl-C reaches the whole group; the parent alone answers it.
+    # A terminal's Ctrl-C and many a scheduler's SIGTERM reach the whole group; the
+    # parent alone answers them, and ends its workers when it needs them no more. A
+    # worker that it forgets ends by an alarm.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: signal.alarm(_GRACE_SECONDS))
     _keep_freed_memory()
     # The other workers have the other cores.
     cv2.setNumThreads(1)

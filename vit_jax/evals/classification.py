@@ -10,6 +10,9 @@ import optax
 
 Batch = dict[str, Any]
 
+# Figures that one weighs models by; there is "examples" too.
+FIGURES = ("accuracy", "top5_accuracy", "loss")
+
 
 def make_sums(
     logits_of: Callable[[Any, jax.Array], jax.Array],

@@ -12,6 +12,7 @@ from vit_jax.data.preprocess import preprocess
 
 # Most images of one call of the model; the last call is filled up to the same shape.
 _BATCH = 32
+_ACTIVATIONS = {"softmax": jax.nn.softmax, "sigmoid": jax.nn.sigmoid}
 
 
 def predict_files(
@@ -22,6 +23,7 @@ def predict_files(
     preprocessing: Mapping[str, Any],
     class_names: Sequence[str],
     top: int,
+    loss: str = "softmax",
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """(predictions, reasons why the other files could not be read).
 
@@ -31,12 +33,15 @@ def predict_files(
       preprocessing: how a file becomes the model's input.
       class_names: in the order of the logits.
       top: how many classes to name.
+      loss: that trained the model: "softmax" or "sigmoid".
 
     A prediction is {"file", "classes": [{"class", "probability"}, …]}, the likeliest
-    first; probabilities are the softmax over all classes.
+    first. Probabilities are the softmax over all classes, or for a sigmoid loss each
+    class's own, which need not sum to 1.
     """
     size = min(_BATCH, max(len(files), 1))
-    probabilities_of = jax.jit(lambda params, x: jax.nn.softmax(logits_of(params, x)))
+    activation = _ACTIVATIONS[loss]
+    probabilities_of = jax.jit(lambda params, x: activation(logits_of(params, x)))
     predictions, unreadable = [], {}
     for start in range(0, len(files), size):
         images = {}

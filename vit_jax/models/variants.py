@@ -233,21 +233,30 @@ def in_words(name: str, overrides: Mapping[str, Any]) -> str:
     return f"{name} with {', '.join(changed)}" if changed else name
 
 
-def nearest(spec: Spec) -> tuple[str, dict[str, Any]]:
+def different_fields(spec: Spec, other: Spec) -> list[str]:
+    """Names of the fields in which two specs of one family differ, in their order."""
+    return [name for name, value in vars(spec).items() if value != getattr(other, name)]
+
+
+def nearest(spec: Spec, *, ignored: Iterable[str] = ()) -> str:
+    """The name whose own spec differs from `spec` in the fewest fields.
+
+    The first in the table's order among several; names in `ignored` don't count.
+    """
+    ignored = set(ignored)
+
+    def distance(name: str) -> int:
+        return len(set(different_fields(spec, VARIANTS[name])) - ignored)
+
+    family = [name for name, row in VARIANTS.items() if type(row) is type(spec)]
+    return min(family, key=distance)
+
+
+def as_overrides(spec: Spec) -> tuple[str, dict[str, Any]]:
     """(name, overrides) for which `resolve` gives `spec`; the fewest overrides."""
-    best: tuple[str, dict[str, Any]] | None = None
-    for name, row in VARIANTS.items():
-        if type(row) is not type(spec):
-            continue
-        overrides = {
-            field.name: getattr(spec, field.name)
-            for field in dataclasses.fields(spec)
-            if getattr(spec, field.name) != getattr(row, field.name)
-        }
-        if best is None or len(overrides) < len(best[1]):
-            best = name, overrides
-    assert best is not None
-    return best
+    name = nearest(spec)
+    differing = different_fields(spec, VARIANTS[name])
+    return name, {field: getattr(spec, field) for field in differing}
 
 
 def _near(word: str, words: Iterable[str]) -> str:

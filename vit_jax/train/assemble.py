@@ -18,41 +18,84 @@ from ml_collections import ConfigDict
 
 from vit_jax import config as configuration
 from vit_jax import trees
-from vit_jax.models.variants import resolve
+from vit_jax.evals.classification import FIGURES
+from vit_jax.models.variants import Spec, resolve
+from vit_jax.train import durations, features, initial, mixing
 from vit_jax.train import mesh as meshes
-from vit_jax.train import mixing, schedules
+from vit_jax.train.initial import Initial
 from vit_jax.train.inputs import Inputs, mixing_values, open_inputs
-from vit_jax.train.optimizer import make_optimizer
-from vit_jax.train.state import state_shardings
+from vit_jax.train.optimizer import make_optimizer, trained_mask
+from vit_jax.train.stages import Stage, plan_stages, scale_by_stage
+from vit_jax.train.state import Init, TrainState, abstract_state, make_init, placed
 from vit_jax.train.step import make_train_step
-from vit_jax.weights import abstract_params, build_model, make_logits
+from vit_jax.weights import (
+    Loaded,
+    abstract_params,
+    build_model,
+    grid_of,
+    make_logits,
+    model_fields,
+)
 
 T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True)
+class SizedParts:
+    """What depends on the size of the training images.
+
+    `init`, `state` and `train_step` are for this size; `grid` is (rows, columns) of
+    patches.
+    """
+
+    init: Init
+    state: TrainState
+    train_step: Callable
+    grid: tuple[int, int]
+
+
+@dataclasses.dataclass(frozen=True)
 class Parts:
-    """All that a run is made of; `config` has its unset keys filled in."""
+    """All that a run is made of; `config` has its unset keys filled in.
+
+    `init` makes fresh weights from a key; `state` is abstract: shapes, types and
+    shardings, for images of `image_shape`, the model's. `at(image_size)` gives what
+    belongs to another size, that of a stage. `initial` is None where a run starts from
+    fresh weights or goes on from a checkpoint.
+    """
 
     config: ConfigDict
     mesh: jax.sharding.Mesh
     inputs: Inputs
     model: nn.Module
+    spec: Spec
+    init: Init
+    state: TrainState
     image_shape: tuple[int, int, int]
     num_params: int
     total_steps: int
     peak_learning_rate: float
     optimizer: optax.GradientTransformation
-    train_step: Callable
+    stages: tuple[Stage, ...]
+    initial: Initial | None
+    at: Callable[[tuple[int, int]], SizedParts]
     logits_of: Callable[[Any, jax.Array], jax.Array]
 
+    @property
+    def train_step(self) -> Callable:
+        """The step for images of the model's size."""
+        return self.at(self.image_shape[:2]).train_step
 
-def assemble(config: ConfigDict, *, faults: Sequence[str] = ()) -> Parts:
+
+def assemble(
+    config: ConfigDict, *, faults: Sequence[str] = (), resumed: bool = False
+) -> Parts:
     """The parts of a run.
 
     Args:
       config: left as it is.
       faults: what is already known to be wrong, to be reported with the rest.
+      resumed: whether the run has a checkpoint; init.weights isn't read then.
 
     Raises:
       ValueError: one message with all faults, a line each.
@@ -64,13 +107,35 @@ def assemble(config: ConfigDict, *, faults: Sequence[str] = ()) -> Parts:
     inputs = found.attempt(lambda: open_inputs(config), "data.", "augment.", "model.")
     if inputs is not None:
         found.extend(_settle_classes(config, inputs))
+    loaded = found.attempt(lambda: initial.read(config, resumed=resumed), "init.")
     model = found.attempt(lambda: _model(config), "model.", "train.compute_dtype")
-    total_steps = found.attempt(lambda: _total_steps(config, inputs), "schedule.total")
-    schedule = found.attempt(lambda: _schedule(config, total_steps), "schedule.")
+    size = None if inputs is None else inputs.num_examples
+    keys = ("schedule.", "data.train.batch_size")
+    total_steps = found.attempt(lambda: durations.total_steps(config, size), *keys)
+    schedule = found.attempt(
+        lambda: durations.make_schedule(config, size, total_steps), *keys
+    )
+    stages = found.attempt(
+        lambda: _stages(config, model, total_steps), *keys, "model.image_size"
+    )
+    schedule = _by_stage(config, schedule, stages)
+    optimizer = found.attempt(
+        lambda: _optimizer(config, model, schedule),
+        "optimizer.",
+        "schedule.",
+        "train.freeze",
+    )
+    weights = found.attempt(
+        lambda: _initial(config, loaded, model, inputs), "init.", "model.", "data."
+    )
+    if model is not None:
+        found.extend(features.cache_faults(config, model.params))
     if mesh is not None:
         found.extend(_batch_faults(config, mesh))
+    found.extend(_best_faults(config))
     configuration.refuse([*faults, *wrong, *found])
-    return _parts(config, mesh, inputs, model, total_steps, schedule)
+    run = _Run(config, mesh, inputs, model, schedule, optimizer, stages)
+    return _parts(run, weights)
 
 
 class _Faults(list):
@@ -103,17 +168,39 @@ class _Faults(list):
 def _batch_faults(config: ConfigDict, mesh: jax.sharding.Mesh) -> list[str]:
     devices = meshes.batch_devices(mesh)
     faults = []
-    for split in ("train", "eval"):
-        size = config.data[split].batch_size
-        if size < 1 or size % devices == 0:
+    sizes = [
+        (f"data.{split}.batch_size", config.data[split].batch_size)
+        for split in ("train", "eval")
+    ]
+    sizes += [
+        ("schedule.stages: batch", own) for *_, own in config.schedule.stages if own
+    ]
+    for key, size in sizes:
+        micro = 1 if key.startswith("data.eval") else config.train.accumulation_steps
+        if size < 1 or micro < 1 or size % (devices * micro) == 0:
             continue
-        below, above = size // devices * devices, -(-size // devices) * devices
+        unit = devices * micro
+        below, above = size // unit * unit, -(-size // unit) * unit
         nearest = f"{below} or {above}" if below else f"{above}"
+        times = f" times train.accumulation_steps={micro}" if micro > 1 else ""
         faults.append(
-            f"data.{split}.batch_size={size} must be a multiple of the {devices} "
-            f"devices on mesh axes data, fsdp; take {nearest}."
+            f"{key}={size} must be a multiple of the {devices} "
+            f"devices on mesh axes data, fsdp{times}; take {nearest}."
         )
     return faults
+
+
+def _best_faults(config: ConfigDict) -> list[str]:
+    names = [
+        f"eval/{name}" for name in ("", *(f"{row[0]}/" for row in config.evals.sets))
+    ]
+    figures = [f"{name}{figure}" for name in names for figure in FIGURES]
+    if config.checkpoint.best_metric in ("", *figures):
+        return []
+    return [
+        f"checkpoint.best_metric={config.checkpoint.best_metric} must be one of "
+        f"{', '.join(figures)}."
+    ]
 
 
 def _settle_classes(config: ConfigDict, inputs: Inputs) -> list[str]:
@@ -130,98 +217,148 @@ def _settle_classes(config: ConfigDict, inputs: Inputs) -> list[str]:
     return []
 
 
-def _model(config: ConfigDict) -> nn.Module:
+@dataclasses.dataclass(frozen=True)
+class _Model:
+    """A model, how its weights are made, and their shapes."""
+
+    module: nn.Module
+    init: Init
+    params: Any
+
+
+def _model(config: ConfigDict) -> _Model:
     """The model, with its image size proved by tracing it (nothing is compiled)."""
     try:
         resolve(config.model.variant, {})
     except ValueError as error:
         raise ValueError(f"model.variant={config.model.variant}: {error}") from error
     try:
-        model = build_model(
+        module = build_model(
             config.model.to_dict(),
             num_classes=config.model.num_classes or 1,
             dtype=jnp.dtype(config.train.compute_dtype),
         )
-        abstract_params(model, _image_shape(config))
+        init = make_init(module, _image_shape(config))
+        return _Model(module, init, jax.eval_shape(init, jax.random.key(0)))
     except ValueError as error:
         lines = str(error).splitlines()
         raise ValueError("\n".join(f"model.{line}" for line in lines)) from error
-    return model
 
 
 def _image_shape(config: ConfigDict) -> tuple[int, int, int]:
     return (*configuration.image_shape(config), config.model.channels)
 
 
-def _total_steps(config: ConfigDict, inputs: Inputs | None) -> int | None:
-    """Optimizer steps of the run; None where the data that would tell is not there."""
-    if config.schedule.total_steps is not None:
-        return config.schedule.total_steps
-    if inputs is None or config.data.train.batch_size < 1:
-        return None
-    examples = config.schedule.total_epochs * inputs.num_examples
-    return max(1, round(examples / config.data.train.batch_size))
-
-
-def _peak_learning_rate(config: ConfigDict) -> float:
-    return schedules.scaled_learning_rate(
-        config.schedule.base_learning_rate,
-        batch_size=config.data.train.batch_size,
-        base_batch_size=config.schedule.base_batch_size,
-    )
-
-
-def _schedule(config: ConfigDict, total_steps: int | None) -> optax.Schedule | None:
-    if total_steps is None:
-        return None
-    return schedules.warmup_then_decay(
-        _peak_learning_rate(config),
-        total_steps=total_steps,
-        warmup_steps=config.schedule.warmup_steps
-        or round(config.schedule.warmup_share * total_steps),
-        decay=config.schedule.decay,
-    )
-
-
-def _parts(
+def _by_stage(
     config: ConfigDict,
-    mesh: jax.sharding.Mesh,
-    inputs: Inputs,
-    model: nn.Module,
-    total_steps: int,
-    schedule: optax.Schedule,
-) -> Parts:
+    schedule: optax.Schedule | None,
+    stages: tuple[Stage, ...] | None,
+) -> optax.Schedule | None:
+    """The schedule, following each stage's batch where the rate follows the batch."""
+    if schedule is None or stages is None or not config.schedule.base_batch_size:
+        return schedule
+    return scale_by_stage(schedule, stages, config.data.train.batch_size)
+
+
+def _optimizer(
+    config: ConfigDict, model: _Model | None, schedule: optax.Schedule | None
+) -> optax.GradientTransformationExtraArgs | None:
+    if model is None or schedule is None:
+        return None
+    return make_optimizer(
+        schedule,
+        model.params,
+        peak=durations.peak_learning_rate(config),
+        freeze=config.train.freeze,
+        **config.optimizer,
+    )
+
+
+def _stages(
+    config: ConfigDict, model: _Model | None, total_steps: int | None
+) -> tuple[Stage, ...] | None:
+    """The stages, the model tried at each size; None where nobody knows the end."""
+    if model is None or total_steps is None:
+        return None
+    stages = plan_stages(config, total_steps)
+    for stage in stages:
+        try:
+            abstract_params(model.module, (*stage.image_size, config.model.channels))
+        except ValueError as error:
+            raise ValueError(f"schedule.stages: {error}") from error
+    return stages
+
+
+def _initial(
+    config: ConfigDict, loaded: Loaded | None, model: _Model | None, inputs: Inputs
+) -> Initial | None:
+    if loaded is None or model is None or inputs is None:
+        return None
+    return initial.fit(config, loaded, model.module, inputs.class_names)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Run:
+    """What was found sound, to be put together."""
+
+    config: ConfigDict
+    mesh: jax.sharding.Mesh
+    inputs: Inputs
+    model: _Model
+    schedule: optax.Schedule
+    optimizer: optax.GradientTransformationExtraArgs
+    stages: tuple[Stage, ...]
+
+
+def _parts(run: _Run, weights: Initial | None) -> Parts:
     """Puts together what was found sound."""
+    config, model = run.config, run.model
     image_shape = _image_shape(config)
-    optimizer = make_optimizer(schedule, **config.optimizer)
+    at = functools.cache(lambda image_size: _sized_parts(run, image_size))
+    return Parts(
+        config=config,
+        mesh=run.mesh,
+        inputs=run.inputs,
+        model=model.module,
+        spec=resolve(config.model.variant, model_fields(config.model.to_dict())),
+        init=model.init,
+        state=at(image_shape[:2]).state,
+        image_shape=image_shape,
+        num_params=trees.count(model.params),
+        total_steps=run.stages[-1].last_step,
+        peak_learning_rate=durations.peak_learning_rate(config),
+        optimizer=run.optimizer,
+        stages=run.stages,
+        initial=weights,
+        at=at,
+        logits_of=make_logits(model.module, run.inputs.preprocessing),
+    )
+
+
+def _sized_parts(run: _Run, image_size: tuple[int, int]) -> SizedParts:
+    """The training step of one size of images, and the state that it takes."""
+    config, module = run.config, run.model.module
+    cached, ema_decay = config.train.cache_features, config.train.ema_decay
+    init = make_init(module, (*image_size, config.model.channels))
+    params = jax.eval_shape(init, jax.random.key(0))
+    state = abstract_state(params, run.optimizer, run.mesh, ema=bool(ema_decay))
     prepare = functools.partial(
-        mixing.prepare,
+        features.prepare_features if cached else mixing.prepare,
         num_classes=config.model.num_classes,
-        preprocessing=inputs.preprocessing,
+        preprocessing=run.inputs.preprocessing,
         dtype=jnp.dtype(config.train.compute_dtype),
         **mixing_values(config),
     )
-    return Parts(
-        config=config,
-        mesh=mesh,
-        inputs=inputs,
-        model=model,
-        image_shape=image_shape,
-        num_params=trees.count(abstract_params(model, image_shape)),
-        total_steps=total_steps,
-        peak_learning_rate=_peak_learning_rate(config),
-        optimizer=optimizer,
-        train_step=make_train_step(
-            model,
-            optimizer,
-            schedule,
-            prepare=prepare,
-            loss=config.train.loss,
-            seed=config.seed,
-            shardings=(
-                state_shardings(model, optimizer, image_shape, mesh),
-                meshes.replicated(mesh),
-            ),
-        ),
-        logits_of=make_logits(model, inputs.preprocessing),
+    train_step = make_train_step(
+        features.CachedModel(module) if cached else module,
+        run.optimizer,
+        run.schedule,
+        prepare=prepare,
+        loss=config.train.loss,
+        seed=config.seed,
+        shardings=(placed(state), meshes.replicated(run.mesh)),
+        trained=trained_mask(params, config.train.freeze),
+        accumulation_steps=config.train.accumulation_steps,
+        ema_decay=ema_decay,
     )
+    return SizedParts(init, state, train_step, grid_of(module, image_size))

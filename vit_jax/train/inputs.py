@@ -19,6 +19,7 @@ from vit_jax.data.presets import PRESETS
 from vit_jax.data.randaugment import RandAugment
 from vit_jax.data.sources import Source, class_balanced_share, open_source
 from vit_jax.data.transforms import EvalTransform, Step, TrainTransform
+from vit_jax.train.stages import Stage
 
 Batches = Iterator[dict[str, np.ndarray]]
 
@@ -34,10 +35,12 @@ class Inputs:
     Attributes:
       class_names: in the order of the labels; fixed by the training split.
       num_examples: examples of one epoch of training.
-      train_batches: step -> endless iterator of this process's part of the batches that
-        make steps `step` + 1, `step` + 2, …: {"image" uint8 [b, Y, X, C], "label" int32
-        [b], "weight" float32 [b], "index" int64 [b]}. Its `close()` ends the workers.
+      train_batches: (step, stage) -> endless iterator of this process's part of the
+        batches that make steps `step` + 1, `step` + 2, … of a stage (None: it is the
+        only one): {"image" uint8 [b, Y, X, C], "label" int32 [b], "weight" float32 [b],
+        "index" int64 [b]}. Its `close()` ends the workers.
       eval_batches: () -> one pass over the evaluation split, padded with weight 0.
+      eval_sets: name -> the same for each set of evals.sets.
       preprocessing: JSON-able; how a file becomes uint8 input (`data.preprocess`).
       skipped: unreadable images so far -> how often each was met; it fills while the
         batches are read (data.bad_images=skip).
@@ -46,8 +49,9 @@ class Inputs:
 
     class_names: tuple[str, ...]
     num_examples: int
-    train_batches: Callable[[int], Batches]
+    train_batches: Callable[..., Batches]
     eval_batches: Callable[[], Batches]
+    eval_sets: dict[str, Callable[[], Batches]]
     preprocessing: dict[str, Any]
     skipped: dict[str, int]
     train_source: Source
@@ -71,19 +75,28 @@ def open_inputs(config: ConfigDict) -> Inputs:
         class_names=source.class_names,
         num_examples=len(source),
         train_batches=functools.partial(_train_batches, config, source, skipped),
-        eval_batches=open_evaluation(config, source.class_names, skipped),
+        eval_batches=open_evaluation(config, source.class_names, skipped).batches,
+        eval_sets=_open_sets(config, source.class_names, skipped),
         preprocessing=preprocessing_of(config),
         skipped=skipped,
         train_source=source,
     )
 
 
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """A set to evaluate: its examples, and () -> one pass over them in batches."""
+
+    source: Source
+    batches: Callable[[], Batches]
+
+
 def open_evaluation(
     config: ConfigDict,
     class_names: Sequence[str],
     skipped: collections.Counter | None = None,
-) -> Callable[[], Batches]:
-    """() -> one pass over the evaluation split; the training split isn't touched.
+) -> Evaluation:
+    """The evaluation split; the training split isn't touched.
 
     Args:
       class_names: those of the training run.
@@ -95,12 +108,46 @@ def open_evaluation(
     """
     address = config.data.eval.source or config.data.source
     source = _open(address, config.data.eval.split, "data.eval.split", class_names)
+    return Evaluation(source, _eval_passes(config, source, skipped))
+
+
+def _open_sets(
+    config: ConfigDict,
+    class_names: Sequence[str],
+    skipped: collections.Counter,
+) -> dict[str, Callable[[], Batches]]:
+    """Name -> passes over each set of `evals.sets`."""
+    sets = {}
+    for name, address, split in config.evals.sets:
+        try:
+            source = open_source(address, split, class_names=class_names)
+        except (ValueError, FileNotFoundError) as error:
+            raise type(error)(
+                f"evals.sets {name}={address}:{split}: {error}"
+            ) from error
+        sets[name] = _eval_passes(config, source, skipped)
+    return sets
+
+
+def _eval_passes(
+    config: ConfigDict, source: Source, skipped: collections.Counter | None
+) -> Callable[[], Batches]:
     return functools.partial(
         pipeline.eval_batches,
         source,
         _eval_transform(config),
         batch_size=config.data.eval.batch_size,
         **_reading(config, collections.Counter() if skipped is None else skipped),
+    )
+
+
+def training_pass(config: ConfigDict, source: Source) -> Batches:
+    """One pass over the training examples in their own order, made as for training."""
+    return pipeline.eval_batches(
+        source,
+        train_transform(config),
+        batch_size=config.data.eval.batch_size,
+        **_reading(config, collections.Counter()),
     )
 
 
@@ -114,11 +161,17 @@ def preprocessing_of(config: ConfigDict) -> dict[str, Any]:
     )
 
 
-def train_transform(config: ConfigDict) -> TrainTransform:
-    """What happens to each training image on the host."""
+def train_transform(
+    config: ConfigDict, image_size: tuple[int, int] | None = None
+) -> TrainTransform:
+    """What happens to each training image on the host.
+
+    Args:
+      image_size: (rows, columns) of a stage; None: the model's.
+    """
     augment = augment_values(config)
     return TrainTransform(
-        image_size=configuration.image_shape(config),
+        image_size=image_size or configuration.image_shape(config),
         crop=augment["crop"],
         crop_area=tuple(augment["crop_area"]),
         crop_aspect=tuple(augment["crop_aspect"]),
@@ -154,14 +207,20 @@ def _steps(augment: dict[str, Any]) -> Iterator[Step]:
 
 
 def _train_batches(
-    config: ConfigDict, source: Source, skipped: collections.Counter, start_step: int
+    config: ConfigDict,
+    source: Source,
+    skipped: collections.Counter,
+    start_step: int,
+    stage: Stage | None = None,
 ) -> Batches:
+    first_step = stage.first_step if stage else 0
     return pipeline.train_batches(
         source,
-        train_transform(config),
+        train_transform(config, stage.image_size if stage else None),
         seed=config.seed,
-        batch_size=config.data.train.batch_size,
-        start_step=start_step,
+        batch_size=stage.batch_size if stage else config.data.train.batch_size,
+        start_step=start_step - first_step,
+        first_position=stage.first_position if stage else 0,
         **_reading(config, skipped),
     )
 

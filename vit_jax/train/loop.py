@@ -4,51 +4,56 @@ At step k the journal's row comes first, then the checkpoint, then the evaluatio
 checkpoint never lacks rows of the journal, and an evaluation that fails loses no work.
 """
 
-import collections
 import contextlib
 import dataclasses
 import math
 import os
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
 import optax
 from ml_collections import ConfigDict
 
-from vit_jax.checkpoint import Checkpoints, complete_steps, restore
-from vit_jax.evals import classification
-from vit_jax.models.variants import in_words
-from vit_jax.train import mesh as meshes
-from vit_jax.train import resume
+from vit_jax.checkpoint import SaveFailed, complete_steps
+from vit_jax.train import advice, features, messages, resume
+from vit_jax.train.agreement import Agreement
 from vit_jax.train.assemble import Parts, assemble
+from vit_jax.train.best import Best
+from vit_jax.train.evaluations import Evaluations
 from vit_jax.train.interrupt import StopRequest
-from vit_jax.train.metrics import Journal, Progress, TensorBoard, Throughput
-from vit_jax.train.state import TrainState, abstract_state, create_state
-from vit_jax.weights import model_fields
-from vit_jax.workdir import Workdir
-
-# Steps that may be under way before the host looks at their figures: enough that the
-# device never waits for the host, few enough that a diverged run stops at once.
-_IN_FLIGHT = 2
-_SKIPPED_SHOWN = 20
-
+from vit_jax.train.lock import hold_for_all
+from vit_jax.train.metrics import Metrics
+from vit_jax.train.progress import Progress
+from vit_jax.train.restoring import fresh_state, restore_newest
+from vit_jax.train.saving import Saving
+from vit_jax.train.stages import Stage, stage_after
+from vit_jax.train.state import TrainState
+from vit_jax.train.steps import IN_FLIGHT, Steps, TrainingDiverged
+from vit_jax.workdir import DiskFull, Workdir
 
 _norm = jax.jit(optax.tree.norm)
 
 
-class TrainingDiverged(RuntimeError):
-    """The loss or the gradient stopped being a number."""
+class _Stopped(Exception):
+    """A signal asked the run to stop."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """How a run ended: its step, whether that is the last one, and the last figures."""
+    """How a run ended.
+
+    Attributes:
+      step: optimizer steps taken.
+      finished: whether that is the last one, and it is evaluated.
+      evaluation: the last figures, None before the first evaluation.
+      stopped_by: number of the signal that stopped the run, 0 if none did.
+    """
 
     step: int
     finished: bool
     evaluation: dict[str, Any] | None
+    stopped_by: int = 0
 
 
 def train_and_evaluate(
@@ -63,268 +68,252 @@ def train_and_evaluate(
 
     Raises:
       ValueError: faults of the config, all together, before anything is compiled; or a
-        workdir that can't be written or holds another model's run.
-      TrainingDiverged: loss or gradient is not finite; the last good checkpoint stays.
+        workdir that can't be written, holds another model's run or is in use.
+      TrainingDiverged: loss or gradient was not finite in more steps than
+        train.max_nonfinite_steps allows; the last good checkpoint stays.
+      SaveFailed: a checkpoint could not be written; the earlier ones stay.
+      DiskFull: there is no room for the figures; the checkpoints stay.
     """
-    parts = assemble(config, faults=faults)
-    run = Run(parts, Workdir(workdir))
-    try:
-        return run.execute()
-    finally:
-        run.close()
+    folder = Workdir(workdir)
+    resumed = bool(complete_steps(folder.checkpoints))
+    if resumed:
+        config = resume.with_stored_model(config, folder)
+    parts = assemble(config, faults=faults, resumed=resumed)
+    with contextlib.ExitStack() as resources:
+        stop = resources.enter_context(StopRequest())
+        return Run(parts, folder, stop, resources).execute()
 
 
 class Run:
-    """One call of the training command on one workdir."""
+    """One call of the training command on one workdir.
 
-    def __init__(self, parts: Parts, workdir: Workdir):
+    Args:
+      resources: closes, whatever fails, what the run opens.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        workdir: Workdir,
+        stop: StopRequest,
+        resources: contextlib.ExitStack,
+    ):
         self.parts = parts
         self.config = parts.config
         self.workdir = workdir
-        workdir.create()
-        self.step = self.start_step = max(
-            complete_steps(workdir.checkpoints), default=0
-        )
-        self.saved_step = self.start_step
+        self.stop = stop
+        self.stopped_by = 0
+        self.resources = resources
         # Process 0 speaks and writes for all; checkpoints are written by all.
         self.leads = jax.process_index() == 0
-        self.journal = Journal(workdir.metrics)
-        self.tensorboard: TensorBoard | None = None
-        self.progress = Progress(
-            total=parts.total_steps,
-            initial=self.start_step,
-            enabled=self.config.log.progress and self.leads,
+        workdir.create()
+        hold_for_all(resources, workdir.lock)
+        self.metrics = Metrics(
+            workdir, tensorboard=self.config.log.tensorboard, writes=self.leads
         )
-        self.throughput = Throughput(self.config.data.train.batch_size)
-        self.pending: collections.deque = collections.deque()
-        self.sums = classification.make_sums(parts.logits_of)
-        self._open = contextlib.ExitStack()
+        self.progress = Progress(
+            total=parts.total_steps, enabled=self.config.log.progress and self.leads
+        )
+        self.evaluations = Evaluations(parts, self.metrics, self.progress)
+        self.agree = Agreement(lag=IN_FLIGHT)
 
     def execute(self) -> Result:
         """Trains from the restored step to the last; see `train_and_evaluate`."""
-        if self.start_step:
+        saved = max(complete_steps(self.workdir.checkpoints), default=0)
+        if saved:
             for line in resume.refuse_other_run(self.workdir, self.parts):
                 self.progress.say(line)
-        if self._finished() and self._evaluated():
-            return self._already_finished()
-        self.progress.say(self._introduction())
-        self.state = self._first_state()
-        self._open_writers()
-        if self._evaluation_due() and not self._evaluated():
-            self._evaluate()
-        batches = self.parts.inputs.train_batches(self.step)
-        with StopRequest() as stop, contextlib.closing(batches), self._saves_on_error():
-            while not self._finished() and not stop.requested:
-                self._advance(batches)
-                if self._checkpoint_due():
-                    self._save()
-                if self._evaluation_due():
-                    self._evaluate()
-            if stop.requested:
-                self._save()
+        if saved >= self.parts.total_steps and self._nothing_left(saved):
+            self.progress.say(
+                messages.already_finished(self.workdir, saved, self.parts.total_steps)
+            )
+            return self._result(saved)
+        self.progress.say(messages.introduction(self.parts))
+        if not saved and (note := advice.few_images(self.parts)):
+            self.progress.say(note)
+        self._open(*self._first_state(saved))
+        with contextlib.suppress(_Stopped), self._saves_on_error():
+            self._train()
         return self._ended()
 
-    def close(self) -> None:
-        """Waits for the last save and closes the writers, whatever fails."""
-        self._open.callback(self.progress.close)
-        self._open.close()
+    def _nothing_left(self, saved: int) -> bool:
+        if not self.evaluations.done(saved):
+            return False
+        return not self._best(saved).lacks(self.metrics.last("eval/accuracy"))
 
-    def _first_state(self) -> TrainState:
-        parts = self.parts
-        shape = parts.image_shape
-        if not self.start_step:
+    def _best(self, step: int) -> Best:
+        return Best(
+            self.config.checkpoint,
+            self.workdir,
+            rows=self.metrics.rows(),
+            step=step,
+            leads=self.leads,
+        )
+
+    def _first_state(self, saved: int) -> tuple[int, TrainState]:
+        if not saved:
             self.progress.say("initialising the weights …")
-            return create_state(
-                parts.model, parts.optimizer, shape, parts.mesh, self.config.seed
-            )
-        self.progress.say(f"going on from the checkpoint of step {self.start_step}")
-        abstract = abstract_state(parts.model, parts.optimizer, shape, parts.mesh)
-        rest = {"step": abstract.step, "opt_state": abstract.opt_state}
-        params, rest = restore(
-            self.workdir.checkpoints, self.start_step, abstract.params, rest
+            for line in self.parts.initial.lines if self.parts.initial else ():
+                self.progress.say(line)
+            return 0, fresh_state(self.parts)
+        step, state = restore_newest(
+            self.workdir, self.parts, self.progress.say, leads=self.leads
         )
-        return TrainState(params=params, **rest)
+        self.progress.say(f"going on from the checkpoint of step {step}")
+        return step, state
 
-    def _open_writers(self) -> None:
+    def _open(self, step: int, state: TrainState) -> None:
         """Only now, with a state at hand, is anything in the workdir changed."""
-        self.checkpoints = Checkpoints(
-            self.workdir.checkpoints, keep=self.config.checkpoint.keep
+        policy = self.config.checkpoint
+        self.saving = Saving(
+            self.workdir.checkpoints,
+            keep=policy.keep,
+            keep_every_steps=policy.keep_every_steps,
+            every_steps=policy.every_steps,
+            every_minutes=policy.every_minutes,
+            step=step,
         )
-        self._open.callback(self.checkpoints.close)
-        if not self.leads:
+        self.resources.callback(self.saving.close)
+        if self.leads:
+            resume.describe_run(self.workdir, self.parts)
+        self.best = self._best(step)
+        if self.metrics.start(step) and not step:
+            self.progress.say(messages.starts_anew())
+        self.resources.callback(self.metrics.close)
+        self.resources.callback(self.progress.close)
+        self.steps = Steps(
+            self.parts, step, state, self.metrics, self.progress, self._diverged
+        )
+
+    def _train(self) -> None:
+        """All steps, with what is due after each."""
+        steps = self.steps
+        if self.evaluations.due(steps.step):
+            self._evaluate_again()
+        train_batches = self._batches()
+        while not self._finished():
+            stage = stage_after(self.parts.stages, steps.step)
+            steps.enter(stage)
+            with contextlib.closing(train_batches(steps.step, stage)) as batches:
+                self._train_stage(stage, batches)
+
+    def _train_stage(self, stage: Stage, batches: Iterator[dict[str, Any]]) -> None:
+        steps = self.steps
+        while steps.step < stage.last_step:
+            minutes_passed = self._heed()
+            steps.advance(batches)
+            if self._finished() or minutes_passed or self.saving.due(steps.step):
+                self._save()
+            if self.evaluations.due(steps.step):
+                self._evaluate()
+
+    def _batches(self) -> Callable[[int, Stage], Iterator[dict[str, Any]]]:
+        """(step, stage) -> training batches: of images, or of features kept of them."""
+        parts = self.parts
+        if not self.config.train.cache_features:
+            return parts.inputs.train_batches
+        self.progress.say(
+            f"computing the features of {parts.inputs.num_examples:,} images once …"
+        )
+        found = features.compute_features(
+            self.config, parts.inputs, parts.model, self.steps.state.params, parts.mesh
+        )
+        return features.cached_batches(found, seed=self.config.seed)
+
+    def _evaluate_again(self) -> None:
+        """Makes up for what a kill cut off between a save and the next step."""
+        steps = self.steps
+        if not self.evaluations.done(steps.step):
+            self._evaluate()
             return
-        resume.describe_run(self.workdir, self.parts)
-        if self.journal.cut(self.start_step) and not self.start_step:
-            self.progress.say(
-                "no checkpoint is there to go on from: training starts anew, and the "
-                "former journal is kept as metrics.jsonl.before"
-            )
-        if self.config.log.tensorboard:
-            self.tensorboard = TensorBoard(
-                self.workdir.tensorboard, restart_step=self.start_step
-            )
-            self._open.callback(self.tensorboard.close)
+        row = self.metrics.last("eval/accuracy")
+        if self.best.lacks(row):
+            params = self.evaluations.params_of(steps.state, steps.image_size)
+            self._keep_if_best(row, params)
+
+    def _evaluate(self) -> None:
+        self.steps.settle()
+        steps = self.steps
+        params = self.evaluations.params_of(steps.state, steps.image_size)
+        row = self.evaluations.run(steps.step, params, self._heed)
+        self._keep_if_best(row, params)
+        self.steps.throughput.restart()
+
+    def _keep_if_best(self, row: dict[str, Any], params: Any) -> None:
+        if self.best.keep(row, params):
+            self.progress.say(self.best.sentence(row))
+
+    def _heed(self) -> bool:
+        """Stops the run if any process was told to; whether any finds a save due.
+
+        Raises:
+          SaveFailed: the save in the background could not be written.
+        """
+        self.saving.check()
+        signal, minutes_passed = self.agree(
+            self.stop.signal, self.saving.minutes_passed()
+        )
+        if signal:
+            self.stopped_by = signal
+            raise _Stopped
+        return bool(minutes_passed)
 
     @contextlib.contextmanager
     def _saves_on_error(self) -> Iterator[None]:
         """Unreadable data or a failed evaluation costs the run, not the work so far."""
         try:
             yield
-        except TrainingDiverged:
+        except (TrainingDiverged, SaveFailed, DiskFull):
             raise
-        except Exception:
-            if not any(leaf.is_deleted() for leaf in jax.tree.leaves(self.state)):
+        except Exception as error:
+            # All processes stop together. Any other error may be one process's own,
+            # and the others would not come to the save.
+            together = isinstance(error, _Stopped) or jax.process_count() == 1
+            if together and self.steps.intact():
                 self._save()
             raise
 
-    def _advance(self, batches: Iterator[dict[str, Any]]) -> None:
-        """One step; its figures are looked at a little later."""
-        began = time.perf_counter()
-        batch = next(batches)
-        waited = time.perf_counter() - began
-        batch = meshes.put_batch(batch, self.parts.mesh)
-        if self.step == self.start_step:
-            self._compile(batch)
-            waited = 0.0
-        self.state, figures = self.train_step(self.state, batch)
-        self.step += 1
-        self.throughput.step(waited)
-        self.pending.append((self.step, figures))
-        self._settle(_IN_FLIGHT)
-        self.progress.advance()
-
-    def _compile(self, batch: dict[str, jax.Array]) -> None:
-        """Compiles now, so that the wait is announced and not counted as training."""
-        self.progress.say("compiling the training step …")
-        began = time.perf_counter()
-        self.train_step = self.parts.train_step.lower(self.state, batch).compile()
-        self.progress.say(f"compiled in {time.perf_counter() - began:.1f} s")
-        self.progress.start()
-        self.throughput.restart()
-
-    def _settle(self, in_flight: int) -> None:
-        """Looks at the figures of all steps but the newest `in_flight`."""
-        while len(self.pending) > in_flight:
-            step, figures = self.pending.popleft()
-            figures = {
-                name: float(value) for name, value in jax.device_get(figures).items()
-            }
-            if not all(math.isfinite(value) for value in figures.values()):
-                shown = ", ".join(f"{name} {value}" for name, value in figures.items())
-                raise TrainingDiverged(self._diverged(step, shown))
-            if step % self.config.log.every_steps and step != self.parts.total_steps:
-                continue
-            row = {"step": step} | figures | self.throughput.report()
-            if self.parts.inputs.skipped:
-                row["skipped_images"] = len(self.parts.inputs.skipped)
-            self._record(row)
-            self.progress.show(row)
-
-    def _record(self, row: dict[str, Any]) -> None:
-        if self.leads:
-            self.journal.write(row)
-        if self.tensorboard:
-            self.tensorboard.write(row)
-
     def _save(self) -> None:
         """Starts a save of this step unless it is saved; refuses a diverged state."""
-        self._settle(0)
-        if self.step == self.saved_step:
+        steps = self.steps
+        steps.settle()
+        if steps.step == self.saving.saved_step:
             return
-        if not math.isfinite(jax.device_get(_norm(self.state.params))):
+        if not math.isfinite(jax.device_get(_norm(steps.state.params))):
             reason = "its update left weights that are not finite"
-            raise TrainingDiverged(self._diverged(self.step, reason))
-        if self.tensorboard:
-            self.tensorboard.flush()
-        rest = {"step": self.state.step, "opt_state": self.state.opt_state}
-        self.checkpoints.save(self.step, self.state.params, rest)
-        self.saved_step = self.step
-
-    def _evaluate(self) -> None:
-        self._settle(0)
-        batches = (
-            meshes.put_batch(batch, self.parts.mesh)
-            for batch in self.parts.inputs.eval_batches()
-        )
-        figures = classification.evaluate(self.sums, self.state.params, batches)
-        row = {"step": self.step} | {f"eval/{name}": v for name, v in figures.items()}
-        self._record(row)
-        self.progress.say(
-            f"step {self.step}: {self.config.data.eval.split} accuracy "
-            f"{figures['accuracy']:.2%}, loss {figures['loss']:.4f} "
-            f"({figures['examples']} images)"
-        )
-        self.throughput.restart()
+            raise self._diverged(steps.step, reason)
+        self.metrics.flush()
+        self.saving.save(steps.step, steps.state)
+        self.agree.forget()
 
     def _finished(self) -> bool:
-        return self.step >= self.parts.total_steps
-
-    def _checkpoint_due(self) -> bool:
-        every = self.config.checkpoint.every_steps
-        return self._finished() or bool(every and self.step % every == 0)
-
-    def _evaluation_due(self) -> bool:
-        every = self.config.evals.every_steps
-        periodic = bool(every and self.step and self.step % every == 0)
-        return self._finished() or periodic
-
-    def _evaluated(self) -> bool:
-        row = self.journal.last("eval/accuracy")
-        return row is not None and row["step"] == self.step
-
-    def _introduction(self) -> str:
-        """What is about to happen, in numbers that can be checked against a recipe."""
-        parts, config = self.parts, self.config
-        devices = jax.devices()
-        batch, processes = config.data.train.batch_size, jax.process_count()
-        fields = model_fields(config.model.to_dict())
-        model = in_words(config.model.variant, fields)
-        return (
-            f"{config.data.source}: {parts.inputs.num_examples:,} training images, "
-            f"{len(parts.inputs.class_names)} classes; {model}: "
-            f"{parts.num_params:,} parameters\n"
-            f"batch {batch} ({batch // processes} a process, "
-            f"{batch // meshes.batch_devices(parts.mesh)} a device) on "
-            f"{processes} process(es) with {len(devices)} device(s) of kind "
-            f"{devices[0].device_kind}; peak learning rate "
-            f"{parts.peak_learning_rate:g}, {parts.total_steps:,} steps"
-        )
-
-    def _already_finished(self) -> Result:
-        self.progress.say(
-            f"this run is finished: step {self.step} of "
-            f"{self.parts.total_steps} is saved in {self.workdir.path}; raise "
-            "schedule.total_steps or total_epochs to train on, or name another workdir"
-        )
-        return Result(self.step, True, self.journal.last("eval/accuracy"))
+        return self.steps.step >= self.parts.total_steps
 
     def _ended(self) -> Result:
         self.progress.close()
-        skipped = sorted(self.parts.inputs.skipped)
-        if skipped:
-            more = ", …" if len(skipped) > _SKIPPED_SHOWN else ""
-            self.progress.say(
-                f"{len(skipped)} unreadable images were skipped: "
-                f"{', '.join(skipped[:_SKIPPED_SHOWN])}{more}"
-            )
-        if not self._finished():
-            self.checkpoints.wait()
-            self.progress.say(
-                f"interrupted: step {self.step} is saved; the same command goes on "
-                "from it"
-                if self.step
-                else "interrupted before the first step; nothing was saved"
-            )
-        last = self.journal.last("eval/accuracy")
-        return Result(self.step, self._finished(), last)
+        if self.parts.inputs.skipped:
+            self.progress.say(messages.skipped_images(self.parts.inputs.skipped))
+        if self.stopped_by:
+            self.saving.wait()
+            self.progress.say(messages.stopped(self.stopped_by, self.steps.step))
+        return self._result(self.steps.step)
 
-    def _diverged(self, step: int, reason: str) -> str:
-        saved = f"checkpoints/{self.saved_step} is the newest checkpoint"
-        kept = saved if self.saved_step else "no checkpoint was saved before"
-        return (
-            f"training diverged at step {step}: {reason}; {kept} in "
-            f"{self.workdir.path}. Lower schedule.base_learning_rate, lengthen the "
-            "warmup or lower optimizer.clip_norm. The same command then goes on from "
-            "that checkpoint; should it diverge again at once, move the checkpoint "
-            "elsewhere to go on from the one before, or use another workdir."
+    def _result(self, step: int) -> Result:
+        return Result(
+            step=step,
+            finished=not self.stopped_by,
+            evaluation=self.metrics.last("eval/accuracy"),
+            stopped_by=self.stopped_by,
+        )
+
+    def _diverged(self, step: int, reason: str) -> TrainingDiverged:
+        saved_step = self.saving.saved_step
+        return TrainingDiverged(
+            messages.diverged(
+                self.workdir,
+                step,
+                reason,
+                saved_step,
+                self.config.train.max_nonfinite_steps,
+            )
         )

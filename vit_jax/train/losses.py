@@ -25,6 +25,10 @@ def sigmoid_cross_entropy(logits_BV: jax.Array, targets_BV: jax.Array) -> jax.Ar
 LOSSES = {"softmax": softmax_cross_entropy, "sigmoid": sigmoid_cross_entropy}
 
 
-def weighted_mean(values_B: jax.Array, weights_B: jax.Array) -> jax.Array:
-    """Mean over examples that count; an example of weight 0 changes nothing."""
-    return jnp.sum(values_B * weights_B) / jnp.maximum(jnp.sum(weights_B), 1)
+def shares(weights_B: jax.Array) -> jax.Array:
+    """What part of the batch's mean each example is [B]; sums to 1, or 0 for none.
+
+    An example of weight 0 has no part in it. The mean of a loss over examples that
+    count is the sum of share * loss, whichever way the batch is cut into parts.
+    """
+    return weights_B / jnp.maximum(jnp.sum(weights_B), 1)

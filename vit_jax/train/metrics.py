@@ -1,203 +1,120 @@
-"""Where figures go: journal, TensorBoard, progress bar; and how fast steps run."""
+"""Where figures are written: the journal, and TensorBoard's files."""
 
-import json
-import sys
+import contextlib
+import os
+import socket
+import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
 from etils import epath
-from tensorboardX import SummaryWriter
-from tqdm import tqdm
+from tensorboardX.proto.event_pb2 import Event, SessionLog
+from tensorboardX.record_writer import RecordWriter
+from tensorboardX.summary import scalar
 
-_SECONDS_BETWEEN_LINES = 10.0
+from vit_jax.train.journal import Journal
+from vit_jax.workdir import Workdir, disk_errors, is_store
 
 
-class Journal:
-    """`metrics.jsonl`: one JSON object a line, each step of a kind at most once.
+class Metrics:
+    """The figures of a run; process 0 writes them, the others keep none.
 
-    A row is on its way to disk when `write` returns, so that the journal is never
-    behind a checkpoint that is saved after it.
+    Args:
+      tensorboard: whether TensorBoard's files are written beside the journal.
+      writes: whether this process is the one that writes.
     """
 
-    def __init__(self, file: epath.Path):
-        self._file = file
-        self._rows = _read_rows(file)
-        # Object stores have no appending: there, the whole file is written anew.
-        self._appends = "://" not in str(file)
+    def __init__(self, workdir: Workdir, *, tensorboard: bool, writes: bool):
+        self._journal = Journal(workdir.metrics)
+        self._folder = workdir.tensorboard if tensorboard else None
+        self._writes = writes
+        self._tensorboard: TensorBoard | None = None
 
-    def cut(self, last_step: int) -> bool:
-        """Forgets rows after `last_step`, and a last line that a kill left half.
-
-        Returns whether there was any row to forget; what the file held is then kept
-        beside it, with the ending `.before`.
-        """
-        kept = [row for row in self._rows if row["step"] <= last_step]
-        forgets = len(kept) < len(self._rows)
-        if forgets:
-            self._file.copy(
-                self._file.parent / f"{self._file.name}.before", overwrite=True
-            )
-        self._rows = kept
-        self._write_all()
+    def start(self, step: int) -> bool:
+        """Forgets what was written after `step`; returns whether there was any."""
+        if not self._writes:
+            return False
+        forgets = self._journal.cut(step)
+        if self._folder is not None:
+            self._tensorboard = TensorBoard(self._folder, restart_step=step)
         return forgets
 
     def write(self, row: dict[str, Any]) -> None:
-        """Appends a row; it has at least the key "step"."""
-        self._rows.append(row)
-        if not self._appends:
-            self._write_all()
-            return
-        with self._file.open("a") as stream:
-            stream.write(_line(row))
+        """Writes a row of figures; it has at least the key "step"."""
+        if self._writes:
+            self._journal.write(row)
+        if self._tensorboard:
+            self._tensorboard.write(row)
 
     def last(self, key: str) -> dict[str, Any] | None:
         """The newest row that has `key`, or None."""
-        return next((row for row in reversed(self._rows) if key in row), None)
+        return self._journal.last(key)
 
-    def _write_all(self) -> None:
-        fresh = self._file.parent / f"{self._file.name}.tmp"
-        fresh.write_text("".join(_line(row) for row in self._rows))
-        fresh.replace(self._file)
-
-
-class TensorBoard:
-    """Scalars for TensorBoard; rows after a restart hide those that it repeats."""
-
-    def __init__(self, folder: epath.Path, *, restart_step: int):
-        self._writer = SummaryWriter(str(folder), purge_step=restart_step + 1)
-
-    def write(self, row: dict[str, Any]) -> None:
-        """Writes each number of `row` at its step."""
-        for name, value in row.items():
-            if name != "step" and isinstance(value, int | float):
-                self._writer.add_scalar(name, value, row["step"])
+    def rows(self) -> list[dict[str, Any]]:
+        """All rows so far, by time."""
+        return self._journal.rows()
 
     def flush(self) -> None:
         """Puts on disk what is buffered, so that a checkpoint lacks no figures."""
-        self._writer.flush()
+        if self._writes:
+            self._journal.flush()
+        if self._tensorboard:
+            self._tensorboard.flush()
 
     def close(self) -> None:
         """Writes out what is buffered."""
-        self._writer.close()
+        if self._writes:
+            self._journal.flush()
+        if self._tensorboard:
+            self._tensorboard.close()
 
 
-class Progress:
-    """What a person sees on standard error: lines, and a bar from the first step on.
+class TensorBoard:
+    """Scalars for TensorBoard; rows after a restart hide those that it repeats.
 
-    Where standard error is no terminal, a line every few seconds stands for the bar.
+    Written by the calling thread: tensorboardX's own writer has a thread that a full
+    disk ends unseen, after which every call waits for ever. For an object store the
+    file grows in a temporary folder and is copied at each flush.
     """
 
-    def __init__(self, *, total: int, initial: int, enabled: bool):
-        self._total = total
-        self._initial = initial
-        self._enabled = enabled
-        self._bar = None
+    def __init__(self, folder: epath.Path, *, restart_step: int):
+        name = f"events.out.tfevents.{time.time():.0f}.{socket.gethostname()}"
+        self._file = folder / f"{name}.{os.getpid()}"
+        self._temporary = tempfile.TemporaryDirectory() if is_store(folder) else None
+        local = Path(self._temporary.name) if self._temporary else Path(folder)
+        self._local = local / self._file.name
+        with disk_errors(self._file):
+            local.mkdir(parents=True, exist_ok=True)
+            self._writer = RecordWriter(str(self._local))
+            self._add(step=0, file_version="brain.Event:2")
+            restart = SessionLog(status=SessionLog.START)
+            self._add(step=restart_step + 1, session_log=restart)
 
-    def start(self) -> None:
-        """Draws the bar and starts its clock."""
-        self._bar = tqdm(
-            total=self._total,
-            initial=self._initial,
-            disable=not self._enabled,
-            file=sys.stderr if sys.stderr.isatty() else _Lines(),
-            mininterval=0.1 if sys.stderr.isatty() else _SECONDS_BETWEEN_LINES,
-            dynamic_ncols=sys.stderr.isatty(),
-            bar_format="training {percentage:3.0f}%|{bar:20}| "
-            "{n_fmt}/{total_fmt} steps, {elapsed} passed, {remaining} left{postfix}",
-        )
-
-    def advance(self) -> None:
-        """One step more."""
-        self._bar.update()
-
-    def show(self, row: dict[str, Any]) -> None:
-        """Puts the newest figures beside the bar."""
-        self._bar.set_postfix_str(
-            f"loss {row['loss']:.4f}, lr {row['learning_rate']:.2e}, "
-            f"{row['images_per_second']:,.0f} images/s",
-            refresh=False,
-        )
-
-    def say(self, text: str) -> None:
-        """A line of its own; above the bar where there is one."""
-        if self._bar is None or not sys.stderr.isatty():
-            print(text, file=sys.stderr, flush=True)
-        else:
-            self._bar.write(text, file=sys.stderr)
-
-    def close(self) -> None:
-        """Leaves the bar as it is."""
-        if self._bar is not None:
-            self._bar.close()
-            self._bar = None
-
-
-class _Lines:
-    """Standard error for a bar that can't move: each state of it is a line."""
-
-    def write(self, text: str) -> None:
-        text = text.strip()
-        if text:
-            print(text, file=sys.stderr, flush=True)
+    def write(self, row: dict[str, Any]) -> None:
+        """Writes each number of `row` at its step."""
+        with disk_errors(self._file):
+            for name, value in row.items():
+                if name != "step" and isinstance(value, int | float):
+                    self._add(step=row["step"], summary=scalar(name, value))
 
     def flush(self) -> None:
-        sys.stderr.flush()
+        """Puts on disk what is buffered."""
+        with disk_errors(self._file):
+            self._writer.flush()
+            if self._temporary:
+                self._file.parent.mkdir(parents=True, exist_ok=True)
+                self._file.write_bytes(self._local.read_bytes())
 
+    def close(self) -> None:
+        """Writes out what is buffered."""
+        with disk_errors(self._file), contextlib.ExitStack() as resources:
+            if self._temporary:
+                resources.callback(self._temporary.cleanup)
+            # A full disk makes the flush fail, and then the closing too.
+            resources.callback(self._writer.close)
+            self.flush()
 
-class Throughput:
-    """Images per second of training alone: pauses and waits for data told apart."""
-
-    def __init__(self, batch_size: int):
-        self._batch_size = batch_size
-        self._figures = {"images_per_second": 0.0, "data_wait_share": 0.0}
-        self.restart()
-
-    def restart(self) -> None:
-        """Starts measuring anew, as after a compilation, an evaluation or a report."""
-        self._since = time.perf_counter()
-        self._steps = 0
-        self._waited = 0.0
-
-    def step(self, waited: float) -> None:
-        """Counts a step that waited so many seconds for its batch."""
-        self._steps += 1
-        self._waited += waited
-
-    def report(self) -> dict[str, float]:
-        """Figures since the last restart, and a restart; the last if no step ran."""
-        if self._steps:
-            elapsed = time.perf_counter() - self._since
-            self._figures = {
-                "images_per_second": self._batch_size * self._steps / elapsed,
-                "data_wait_share": self._waited / elapsed,
-            }
-            self.restart()
-        return dict(self._figures)
-
-
-def _line(row: dict[str, Any]) -> str:
-    return json.dumps(row) + "\n"
-
-
-def _read_rows(file: epath.Path) -> list[dict[str, Any]]:
-    """The rows of a journal; a half line at its end, left by a kill, is dropped.
-
-    Raises:
-      ValueError: another line is damaged.
-    """
-    if not file.exists():
-        return []
-    lines = file.read_text().splitlines(keepends=True)
-    if lines and not lines[-1].endswith("\n"):
-        lines.pop()
-    rows = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            rows.append(json.loads(line))
-            int(rows[-1]["step"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(
-                f"{file} is damaged in line {number}; it must be a JSON object with "
-                '"step". Mend the line or remove it, or move the file elsewhere.'
-            ) from error
-    return rows
+    def _add(self, **fields: Any) -> None:
+        event = Event(wall_time=time.time(), **fields)
+        self._writer.write(event.SerializeToString())

@@ -51,8 +51,7 @@ def prepare(
     images = normalize(
         batch["image"], preprocessing["mean"], preprocessing["std"], dtype
     )
-    targets = jax.nn.one_hot(batch["label"], num_classes, dtype=jnp.float32)
-    targets = targets * (1 - label_smoothing) + label_smoothing / num_classes
+    targets = targets_of(batch["label"], num_classes, label_smoothing)
     if erasing:
         images = erase(images, erase_key, erasing)
     if not mixup and not cutmix:
@@ -76,6 +75,17 @@ def prepare(
     )
     own_BYX = jnp.where(alone[:, None, None], 1.0, own_BYX)
     return mix(images, targets, own_BYX)
+
+
+def targets_of(
+    label_B: jax.Array, num_classes: int, label_smoothing: float
+) -> jax.Array:
+    """float32 [B, V]: 1 at the label, a share of it spread over all classes.
+
+    Source: Szegedy et al. 2016, arXiv 1512.00567, section 7.
+    """
+    targets = jax.nn.one_hot(label_B, num_classes, dtype=jnp.float32)
+    return targets * (1 - label_smoothing) + label_smoothing / num_classes
 
 
 def beta_share(key: jax.Array, alpha: float) -> jax.Array:

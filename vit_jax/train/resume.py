@@ -7,9 +7,10 @@ from etils import epath
 from ml_collections import ConfigDict
 
 from vit_jax import config as configuration
-from vit_jax.convert.workdirs import model_fields
 from vit_jax.models.variants import resolve
 from vit_jax.train.assemble import Parts
+from vit_jax.train.initial import AUTO
+from vit_jax.weights import model_fields
 from vit_jax.workdir import Workdir, read_json
 
 # Fields that weights, once they exist, don't depend on: noise and first values.
@@ -30,9 +31,27 @@ def describe_run(workdir: Workdir, parts: Parts) -> None:
     config = copy.deepcopy(parts.config)
     for group in (config.data, config.data.eval):
         group.source = _absolute(group.source)
+    config.init.weights = _absolute(config.init.weights)
+    config.evals.sets = tuple(
+        (name, _absolute(source), split) for name, source, split in config.evals.sets
+    )
     workdir.write_config(configuration.to_json(config))
     workdir.write_classes(parts.inputs.class_names)
     workdir.write_preprocessing(parts.inputs.preprocessing)
+
+
+def with_stored_model(config: ConfigDict, workdir: Workdir) -> ConfigDict:
+    """The config with `model.variant=auto`, and the unset keys of the model, filled in
+    as the workdir's run had them; otherwise as it is."""
+    if config.model.variant != AUTO or not workdir.config.exists():
+        return config
+    stored = configuration.from_values(read_json(workdir.config))
+    config = copy.deepcopy(config)
+    config.model.variant = stored.model.variant
+    for key, value in stored.model.items():
+        if config.model[key] is None and key != "num_classes":
+            config.model[key] = value
+    return config
 
 
 def refuse_other_run(workdir: Workdir, parts: Parts) -> list[str]:
@@ -87,8 +106,12 @@ def _resolved(config: ConfigDict) -> dict[str, Any]:
 def _changed_keys(stored: ConfigDict, asked: ConfigDict) -> list[str]:
     before, now = configuration.flatten(stored), configuration.flatten(asked)
     for flat in (before, now):
-        for key in ("data.source", "data.eval.source"):
+        for key in ("data.source", "data.eval.source", "init.weights"):
             flat[key] = _absolute(flat[key])
+        flat["evals.sets"] = tuple(
+            (name, _absolute(source), split)
+            for name, source, split in flat["evals.sets"]
+        )
     lines = [
         f"changed since the checkpoint: {key}={now[key]} (it was {before[key]})"
         for key in before

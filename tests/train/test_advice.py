@@ -1,0 +1,25 @@
+"""What a run says of few images before it starts."""
+
+import pytest
+
+from tests.train.digits import tiny_config
+from vit_jax.train import advice
+from vit_jax.train.loop import train_and_evaluate
+
+
+def test_few_images_for_a_plain_vit_are_noted_once(tmp_path, capsys):
+    train_and_evaluate(tiny_config(), tmp_path)
+    said = capsys.readouterr().err
+    assert said.count("note: 1,437 images are few for a ViT from scratch") == 1
+    assert "model.stem=conv" in said
+    train_and_evaluate(tiny_config(schedule__total_steps=7), tmp_path)
+    assert "note:" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "change", [{"model__stem": "conv"}, {"augment__preset": "medium1"}]
+)
+def test_who_has_followed_the_advice_does_not_get_it(change):
+    assert advice.learns_little(tiny_config(), 99_999)
+    assert not advice.learns_little(tiny_config(), 100_000)
+    assert not advice.learns_little(tiny_config(**change), 10)

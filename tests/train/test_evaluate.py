@@ -1,0 +1,49 @@
+"""Evaluating a workdir by itself."""
+
+import pytest
+
+from tests.train.digits import tiny_config
+from vit_jax.train.evaluate import evaluate_workdir
+from vit_jax.train.loop import train_and_evaluate
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """(workdir, its last evaluation)."""
+    folder = tmp_path_factory.mktemp("trained")
+    result = train_and_evaluate(tiny_config(model__dropout=0.3), folder)
+    return folder, result.evaluation
+
+
+def test_it_gives_what_training_gave(trained):
+    folder, during = trained
+    after = evaluate_workdir(folder)
+    assert (after["step"], after["source"], after["split"]) == (6, "digits", "test")
+    assert after["examples"] == during["eval/examples"] == 360
+    assert after["accuracy"] == during["eval/accuracy"]
+    assert after["top5_accuracy"] == during["eval/top5_accuracy"]
+    assert abs(after["loss"] - during["eval/loss"]) < 1e-6
+
+
+def test_the_batch_size_changes_no_figure(trained):
+    folder, _ = trained
+    whole, parts = (evaluate_workdir(folder, batch_size=size) for size in (360, 7))
+    assert abs(whole.pop("loss") - parts.pop("loss")) < 1e-6
+    assert whole == parts
+
+
+def test_another_split_is_read_on_request(trained):
+    folder, _ = trained
+    figures = evaluate_workdir(folder, source="digits", split="train")
+    assert (figures["examples"], figures["split"]) == (1437, "train")
+
+
+def test_a_split_that_is_not_there_is_named(trained):
+    folder, _ = trained
+    with pytest.raises((ValueError, FileNotFoundError), match="split=validation"):
+        evaluate_workdir(folder, split="validation")
+
+
+def test_a_folder_that_is_no_workdir_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="is not the workdir of a training run"):
+        evaluate_workdir(tmp_path)

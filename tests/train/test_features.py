@@ -1,0 +1,89 @@
+"""Features computed once against images seen at every step."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+
+import vit_jax
+from tests.train.digits import tiny_config
+from vit_jax.train.assemble import assemble
+from vit_jax.train.loop import train_and_evaluate
+
+FREEZE = ("(?!head/).*",)
+
+
+def probing(**changes):
+    changes = {
+        "train__freeze": FREEZE,
+        "train__cache_features": True,
+        "augment__crop": "resize",
+        "augment__shift": 0,
+        "augment__flip": 0.0,
+        "augment__label_smoothing": 0.1,
+        "schedule__total_steps": 4,
+        "schedule__base_learning_rate": 0.1,
+        "optimizer__weight_decay": 0.1,
+    } | changes
+    return tiny_config(**changes)
+
+
+def losses(workdir):
+    lines = (workdir / "metrics.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    return [row["loss"] for row in rows if "loss" in row]
+
+
+def test_cached_features_train_the_same_head(tmp_path, capsys):
+    train_and_evaluate(probing(), tmp_path / "cached")
+    assert "computing the features of 1,437 images once" in capsys.readouterr().err
+    train_and_evaluate(probing(train__cache_features=False), tmp_path / "plain")
+    np.testing.assert_allclose(
+        losses(tmp_path / "cached"), losses(tmp_path / "plain"), rtol=1e-5
+    )
+    cached, plain = (vit_jax.load(tmp_path / run).params for run in ("cached", "plain"))
+    for ours, theirs in zip(
+        jax.tree.leaves(cached), jax.tree.leaves(plain), strict=True
+    ):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+    assert np.any(cached["head"]["kernel"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "needs"),
+    [
+        ({"augment__crop": "shift"}, "augment.crop=shift must be resize"),
+        ({"augment__flip": 0.5}, "augment.flip=0.5 must be 0"),
+        ({"augment__mixup": 0.2}, "augment.mixup=0.2 must be 0"),
+        ({"augment__preset": "light1"}, "augment.randaugment_layers=2 must be 0"),
+        ({"model__dropout": 0.1}, "model.dropout=0.1 must be 0"),
+        (
+            {"train__freeze": ("encoder/.*",)},
+            "train.freeze must hold all but the head, .* such as p",
+        ),
+        (
+            {"schedule__stages": ((4, 0.5, 0), (8, 0.5, 0))},
+            "schedule.stages must be empty",
+        ),
+    ],
+)
+def test_features_that_would_change_are_refused_by_name(changes, needs):
+    if "augment__preset" in changes:
+        changes |= {"augment__label_smoothing": 0.0}
+    with pytest.raises(ValueError, match=f"train.cache_features=true needs.*{needs}"):
+        assemble(probing(**changes))
+
+
+def test_several_processes_are_refused(monkeypatch):
+    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    from vit_jax.train.features import cache_faults
+
+    config = probing(model__num_classes=10)
+    model = vit_jax.create_model(
+        "Ti/16", width=16, depth=1, num_heads=2, mlp_dim=16, patch_size=4
+    )
+    images = jax.ShapeDtypeStruct((1, 8, 8, 1), np.float32)
+    params = jax.eval_shape(model.init, jax.random.key(0), images)["params"]
+    (fault,) = cache_faults(config, params)
+    assert "there must be 1 process, not 2" in fault

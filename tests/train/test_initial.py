@@ -1,0 +1,190 @@
+"""Fine-tuning: a run that starts from the weights of another."""
+
+import dataclasses
+import json
+import shutil
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import vit_jax
+from tests.train.digits import tiny_config
+from vit_jax import config as configuration
+from vit_jax import trees
+from vit_jax.checkpoint import complete_steps
+from vit_jax.train import initial
+from vit_jax.train import optimizer as optimizers
+from vit_jax.train.assemble import assemble
+from vit_jax.train.loop import train_and_evaluate
+
+
+@pytest.fixture(scope="module")
+def pretrained(tmp_path_factory):
+    """A finished run on digits of 8 pixels whose head is not zero."""
+    folder = tmp_path_factory.mktemp("pretrained")
+    config = tiny_config(
+        schedule__total_steps=2,
+        checkpoint__best_metric="eval/loss",
+        checkpoint__best_mode="min",
+        schedule__base_learning_rate=1e-2,
+    )
+    train_and_evaluate(config, folder)
+    return folder
+
+
+def finetuning(pretrained, **changes):
+    changes = {"init__weights": str(pretrained), "schedule__total_steps": 2} | changes
+    return tiny_config(**changes)
+
+
+def initial_of(config):
+    return assemble(config).initial
+
+
+def test_all_weights_are_taken_over_where_nothing_differs(pretrained):
+    start = initial_of(finetuning(pretrained))
+    loaded = trees.flatten(vit_jax.load(pretrained).params)
+    found = trees.flatten(start.params)
+    assert found.keys() == loaded.keys()
+    for name, leaf in found.items():
+        np.testing.assert_array_equal(leaf, loaded[name])
+    assert start.lines == (f"init.weights={pretrained}: loaded 24 parameters",)
+
+
+def test_another_size_resizes_the_table_and_reset_starts_a_new_head(pretrained):
+    config = finetuning(pretrained, model__image_size=(16, 12), init__head="reset")
+    start = initial_of(config)
+    assert start.params["position"]["table"].shape == (1, 1 + 4 * 3, 16)
+    assert "head" not in start.params
+    text = "\n".join(start.lines)
+    assert "resized position/table: grid 2 x 2 -> 4 x 3" in text
+    assert "reset head (10 -> 10 classes)" in text
+
+
+def test_other_preprocessing_is_noted(pretrained):
+    start = initial_of(finetuning(pretrained, data__std=(0.25,)))
+    assert start.lines[-1] == (
+        "note: data.std is 0.25 here, and 0.5 where the weights were trained"
+    )
+
+
+def test_auto_keeps_a_head_of_the_same_names_only(pretrained, tmp_path):
+    kept = initial_of(finetuning(pretrained))
+    assert "head" in kept.params
+    renamed = tmp_path / "renamed"
+    shutil.copytree(pretrained, renamed)
+    (renamed / "classes.txt").write_text("".join(f"n{k}\n" for k in range(10)))
+    assert "head" not in initial_of(finetuning(renamed)).params
+    assert "head" in initial_of(finetuning(renamed, init__head="keep")).params
+    more = finetuning(pretrained, model__num_classes=12)
+    assert "reset head (10 -> 12 classes)" in "\n".join(initial_of(more).lines)
+
+
+def test_auto_takes_the_model_from_the_weights(pretrained):
+    config = configuration.default_config()
+    config.update_from_flattened_dict(
+        {
+            "model.variant": "auto",
+            "model.image_size": (8,),
+            "model.channels": 1,
+            "init.weights": str(pretrained),
+            "data.source": "digits",
+            "data.train.batch_size": 16,
+            "data.eval.batch_size": 16,
+            "schedule.total_steps": 2,
+        }
+    )
+    settled = assemble(config).config.model
+    assert (settled.variant, settled.width, settled.patch_size) == ("Ti/16", 16, 4)
+
+
+def test_weights_of_no_known_name_take_the_nearest(pretrained, monkeypatch):
+    unnamed = dataclasses.replace(vit_jax.load(pretrained), variant=None)
+    monkeypatch.setattr(initial, "load", lambda path: unnamed)
+    config = finetuning(pretrained, model__variant="auto", model__gelu=None)
+    for key in ("width", "depth", "num_heads", "mlp_dim", "patch_size"):
+        config.model[key] = None
+    settled = assemble(config).config.model
+    assert (settled.width, settled.patch_size, settled.depth) == (16, 4, 1)
+
+
+def test_a_field_that_no_key_can_say_is_refused(pretrained, monkeypatch):
+    loaded = vit_jax.load(pretrained)
+    spec = dataclasses.replace(loaded.spec, layer_scale=0.1)
+    loaded = dataclasses.replace(loaded, spec=spec)
+    monkeypatch.setattr(initial, "load", lambda path: loaded)
+    with pytest.raises(ValueError, match="with layer_scale=0.1, which no key can say"):
+        assemble(finetuning(pretrained, model__variant="auto"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"init__weights": "absent"}, "init.weights=absent: .*absent is "),
+        ({"model__variant": "auto", "init__weights": ""}, "model.variant=auto takes"),
+        (
+            {"init__head": "keep", "model__num_classes": 12},
+            "init.head=keep: the weights' head has 10 classes and the run 12",
+        ),
+        (
+            {"model__width": 24},
+            r"attention/key/bias is \[2, 8\] in the weights, \[2, 12",
+        ),
+        ({"model__depth": 2}, "block_1/mlp/out/kernel .* is missing in the weights"),
+        ({"model__gelu": "exact"}, "model.gelu=exact must be tanh, as in init.weights"),
+        ({"checkpoint__best_metric": "eval/f1"}, "checkpoint.best_metric=eval/f1 must"),
+        ({"evals__sets": (("x", "absent", "test"),)}, "evals.sets x=absent:test: "),
+    ],
+)
+def test_what_does_not_go_together_is_said_before_training(
+    pretrained, changes, message
+):
+    with pytest.raises(ValueError, match=message):
+        assemble(finetuning(pretrained, **changes))
+
+
+@pytest.mark.slow
+def test_a_run_starts_from_the_weights_says_so_and_resumes_without_them(
+    pretrained, tmp_path, capsys
+):
+    moved = tmp_path / "moved"
+    shutil.copytree(pretrained, moved)
+    config = finetuning(
+        moved / "best",
+        model__variant="auto",
+        model__image_size=(16,),
+        schedule__base_learning_rate=0.0,
+        schedule__total_steps=1,
+        init__head="reset",
+    )
+    train_and_evaluate(config, tmp_path / "run")
+    said = capsys.readouterr().err
+    assert "grid 2 x 2 -> 4 x 4" in said
+    assert "reset head (10 -> 10 classes)" in said
+    before = vit_jax.load(moved, "best").params
+    after = vit_jax.load(tmp_path / "run").params
+    np.testing.assert_array_equal(
+        after["stem"]["projection"]["kernel"], before["stem"]["projection"]["kernel"]
+    )
+    assert not np.any(after["head"]["kernel"])
+    shutil.rmtree(moved)
+    config.schedule.total_steps = 2
+    train_and_evaluate(config, tmp_path / "run")
+    said = capsys.readouterr().err
+    assert "going on from the checkpoint of step 1" in said
+    assert "init.weights=" not in said.replace("changed since", "")
+    assert complete_steps(tmp_path / "run" / "checkpoints")[-1] == 2
+    stored = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert stored["model"]["variant"] == "Ti/16"
+
+
+def test_a_frozen_backbone_of_b16_trains_the_head_alone():
+    model = vit_jax.create_model("B/16", num_classes=10)
+    images = jax.ShapeDtypeStruct((1, 224, 224, 3), jnp.float32)
+    params = jax.eval_shape(model.init, jax.random.key(0), images)["params"]
+    trained = optimizers.trained_mask(params, ("(?!head/).*",))
+    flat = trees.flatten(params)
+    moving = {name: flat[name] for name, on in trees.flatten(trained).items() if on}
+    assert sum(int(np.prod(leaf.shape)) for leaf in moving.values()) == 7690

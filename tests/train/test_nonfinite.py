@@ -1,0 +1,65 @@
+"""Steps whose loss or gradient is not a number, in a whole run."""
+
+import json
+
+import jax.numpy as jnp
+import pytest
+
+from tests.train.digits import tiny_config
+from vit_jax.train import assemble
+from vit_jax.train.loop import TrainingDiverged, train_and_evaluate
+
+
+def rows(workdir):
+    lines = (workdir / "metrics.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def losing(monkeypatch, *steps):
+    """Makes the gradient of so many steps nan."""
+    prepare = assemble.mixing.prepare
+
+    def spoilt(batch, key, **keywords):
+        images, targets = prepare(batch, key, **keywords)
+        first = batch["index"][0] // 16 + 1
+        bad = jnp.isin(first, jnp.array(steps))
+        return images, jnp.where(bad, jnp.nan, targets)
+
+    monkeypatch.setattr(assemble.mixing, "prepare", spoilt)
+
+
+def test_steps_without_a_number_are_passed_over_up_to_the_limit(
+    tmp_path, monkeypatch, capsys
+):
+    losing(monkeypatch, 3, 5)
+    config = tiny_config(train__max_nonfinite_steps=2, log__every_steps=2)
+    assert train_and_evaluate(config, tmp_path).finished
+    said = capsys.readouterr().err
+    assert "step 3 is passed over, 1 of at most 2: gradient_norm nan, loss nan" in said
+    assert "on examples 32 to 47 of the run (digits" in said
+    found = {row["step"]: row for row in rows(tmp_path) if "loss" in row}
+    assert [step for step, row in found.items() if row["loss"] is None] == [3, 5]
+    assert found[3]["passed_over"] is found[5]["passed_over"] is True
+    assert found[3]["gradient_norm"] is None
+    assert found[6]["nonfinite_steps"] == 2
+    assert "nonfinite_steps" not in found[2]
+    assert "NaN" not in (tmp_path / "metrics.jsonl").read_text()
+
+
+def test_the_limit_holds_over_a_restart_and_names_the_last_checkpoint(
+    tmp_path, monkeypatch
+):
+    losing(monkeypatch, 3, 5)
+    config = tiny_config(
+        train__max_nonfinite_steps=1,
+        schedule__total_steps=4,
+        schedule__decay="constant",
+    )
+    assert train_and_evaluate(config, tmp_path).finished
+    config.schedule.total_steps = 6
+    with pytest.raises(
+        TrainingDiverged,
+        match=r"at step 5: .*loss nan on examples 64 to 79 of the run .*"
+        r"checkpoints/4 is the newest",
+    ):
+        train_and_evaluate(config, tmp_path)

@@ -1,0 +1,86 @@
+"""What a run writes about itself, and what a later call must match."""
+
+import json
+
+import pytest
+
+from tests.train.digits import tiny_config
+from vit_jax import config as configuration
+from vit_jax.train.assemble import assemble
+from vit_jax.train.resume import describe_run, refuse_other_run
+from vit_jax.workdir import Workdir
+
+
+@pytest.fixture
+def workdir(tmp_path):
+    """A workdir that a run with `tiny_config` has described."""
+    workdir = Workdir(tmp_path)
+    workdir.create()
+    describe_run(workdir, assemble(tiny_config()))
+    return workdir
+
+
+def test_the_description_is_the_whole_resolved_config(workdir):
+    stored = configuration.from_values(json.loads(workdir.config.read_text()))
+    assert stored.model.num_classes == 10
+    assert stored.data.train.batch_size == 16
+    assert workdir.read_classes() == tuple("0123456789")
+    assert workdir.read_preprocessing()["image_size"] == [8, 8]
+
+
+def test_the_same_config_is_accepted_without_a_word(workdir):
+    assert refuse_other_run(workdir, assemble(tiny_config())) == []
+
+
+def test_a_local_source_is_stored_independent_of_the_folder(
+    workdir, tmp_path, monkeypatch
+):
+    (tmp_path / "photos").mkdir()
+    monkeypatch.chdir(tmp_path)
+    parts = assemble(tiny_config())
+    parts.config.data.eval.source = "photos"
+    describe_run(workdir, parts)
+    stored = json.loads(workdir.config.read_text())
+    assert stored["data"]["eval"]["source"] == str(tmp_path / "photos")
+    monkeypatch.chdir("/")
+    parts.config.data.eval.source = str(tmp_path / "photos")
+    assert refuse_other_run(workdir, parts) == []
+
+
+def test_what_leaves_the_weights_alone_may_change_and_is_named(workdir):
+    changed = assemble(tiny_config(model__dropout=0.5, seed=2))
+    assert set(refuse_other_run(workdir, changed)) == {
+        "changed since the checkpoint: model.dropout=0.5 (it was None)",
+        "changed since the checkpoint: seed=2 (it was 0)",
+    }
+
+
+def test_another_batch_size_says_where_the_data_goes_on(workdir):
+    lines = refuse_other_run(workdir, assemble(tiny_config(data__train__batch_size=32)))
+    assert lines[0].endswith("data.train.batch_size=32 (it was 16)")
+    assert "goes on at example number step * batch size" in lines[1]
+
+
+@pytest.mark.parametrize(
+    ("change", "difference"),
+    [
+        ({"model__depth": 2}, "model.depth: 1 in the workdir, 2 asked for"),
+        ({"model__image_size": (12,)}, r"model.image_size: \(8, 8\) in the workdir"),
+        ({"model__num_classes": 11}, "model.num_classes: 10 in the workdir, 11"),
+    ],
+)
+def test_another_model_is_refused_with_its_differences(workdir, change, difference):
+    with pytest.raises(ValueError, match=difference):
+        refuse_other_run(workdir, assemble(tiny_config(**change)))
+
+
+def test_other_classes_are_refused_with_both_lists(workdir):
+    workdir.write_classes(("cat", "dog"))
+    with pytest.raises(ValueError, match="the classes cat, dog, and data.source=digit"):
+        refuse_other_run(workdir, assemble(tiny_config()))
+
+
+def test_checkpoints_without_a_description_are_refused(workdir):
+    workdir.classes.unlink()
+    with pytest.raises(FileNotFoundError, match=r"it lacks classes\.txt"):
+        refuse_other_run(workdir, assemble(tiny_config()))

@@ -1,0 +1,44 @@
+"""What a run says of its batch and its data before it starts."""
+
+from ml_collections import ConfigDict
+
+from vit_jax.models.variants import ResNetSpec, resolve
+from vit_jax.train import mesh as meshes
+from vit_jax.train.assemble import Parts
+from vit_jax.train.inputs import augment_values
+from vit_jax.weights import model_fields
+
+# A plain ViT from scratch stays behind a convolutional network well above this
+# (Dosovitskiy et al. 2021, section 4.3: on ImageNet's 1.3 million).
+_FEW_IMAGES = 100_000
+_WAYS_OUT = (
+    "a convolutional stem (model.stem=conv) or strong augmentation "
+    "(augment.preset=medium1)"
+)
+
+
+def micro_batches(parts: Parts) -> str:
+    """How accumulation cuts what a device has of a batch; empty where it doesn't."""
+    steps = parts.config.train.accumulation_steps
+    if steps == 1:
+        return ""
+    size = parts.config.data.train.batch_size // meshes.batch_devices(parts.mesh)
+    return f", in {steps} micro-batches of {size // steps}"
+
+
+def few_images(parts: Parts) -> str:
+    """A line on what helps a ViT from scratch on few images; empty where not due."""
+    count = parts.inputs.num_examples
+    if parts.initial or not learns_little(parts.config, count):
+        return ""
+    return f"note: {count:,} images are few for a ViT from scratch; {_WAYS_OUT} help"
+
+
+def learns_little(config: ConfigDict, num_examples: int) -> bool:
+    """Whether a plain ViT starts from scratch on few images without augmentation."""
+    spec = resolve(config.model.variant, model_fields(config.model.to_dict()))
+    if isinstance(spec, ResNetSpec) or spec.stem != "patch":
+        return False
+    augment = augment_values(config)
+    strong = any(augment[key] for key in ("randaugment_layers", "mixup", "cutmix"))
+    return num_examples < _FEW_IMAGES and not strong

@@ -1,0 +1,94 @@
+"""The best weights so far by one figure, kept beside the newest checkpoints."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ml_collections import ConfigDict
+
+from vit_jax.checkpoint import Checkpoints, complete_steps, set_aside
+from vit_jax.workdir import Workdir
+
+Row = dict[str, Any]
+
+
+class Best:
+    """Keeps the weights of the best evaluation in `best/`, its figures in `best.json`.
+
+    What was best before is read from the journal up to the checkpoint that a run goes
+    on from; so a resumed run keeps what an uninterrupted one would have kept.
+
+    Args:
+      policy: the checkpoint group: best_metric, empty for none, and best_mode.
+      rows: of the journal.
+      step: of the checkpoint that the run goes on from; later rows don't count.
+      leads: whether this process writes the figures; all save the weights.
+    """
+
+    def __init__(
+        self,
+        policy: ConfigDict,
+        workdir: Workdir,
+        *,
+        rows: Sequence[Row],
+        step: int,
+        leads: bool,
+    ):
+        self._metric = policy.best_metric
+        self._sign = {"max": 1, "min": -1}[policy.best_mode]
+        self._workdir = workdir
+        self._leads = leads
+        self._seen = {
+            row["step"]: self._sign * row[self._metric]
+            for row in rows
+            if self._metric in row and row["step"] <= step
+        }
+
+    def keep(self, row: Row, params: Any) -> bool:
+        """Saves the weights of an evaluation if no earlier one was as good.
+
+        Returns when they are on disk, and whether they were saved. The former best goes
+        when the new one is whole.
+
+        Args:
+          row: of the evaluation, with its step.
+          params: the evaluated weights.
+
+        Raises:
+          SaveFailed: they could not be written; the former best is whole.
+        """
+        if not self._is_best(row):
+            return False
+        folder, step = self._workdir.best, row["step"]
+        # Those are of a course of training that a restart has undone.
+        for later in complete_steps(folder):
+            if later >= step and self._leads:
+                set_aside(folder, later, "undone")
+        checkpoints = Checkpoints(folder, keep=1)
+        try:
+            checkpoints.save(step, {"params": params})
+        finally:
+            checkpoints.close()
+        if self._leads:
+            self._workdir.write_best(row | {"metric": self._metric})
+        return True
+
+    def lacks(self, row: Row | None) -> bool:
+        """Whether an evaluation is the best so far and its weights are not kept."""
+        if row is None or not self._is_best(row):
+            return False
+        return complete_steps(self._workdir.best)[-1:] != [row["step"]]
+
+    def sentence(self, row: Row) -> str:
+        """What to say when `keep` has saved."""
+        return f"the best so far, kept in best/: {self._metric} {row[self._metric]:.4g}"
+
+    def _is_best(self, row: Row) -> bool:
+        if not self._metric:
+            return False
+        step, value = row["step"], self._sign * row[self._metric]
+        self._seen[step] = value
+        earlier = [seen for at, seen in self._seen.items() if at < step]
+        # What is no number is never the best, nor in the way of what is.
+        numbers = [seen for seen in earlier if not math.isnan(seen)]
+        return value > max(numbers, default=-math.inf)

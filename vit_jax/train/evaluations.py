@@ -1,0 +1,91 @@
+"""The evaluations of a run, while it trains."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+
+from vit_jax.evals import classification
+from vit_jax.train import mesh as meshes
+from vit_jax.train.assemble import Parts
+from vit_jax.train.metrics import Metrics
+from vit_jax.train.progress import Progress
+from vit_jax.train.state import TrainState
+from vit_jax.weights import resize_params
+
+
+class Evaluations:
+    """When a run evaluates, how, and where the figures go."""
+
+    def __init__(self, parts: Parts, metrics: Metrics, progress: Progress):
+        self._parts = parts
+        self._metrics = metrics
+        self._progress = progress
+        self._sums = classification.make_sums(parts.logits_of)
+
+    def due(self, step: int) -> bool:
+        """Whether `step` is one that is evaluated."""
+        every = self._parts.config.evals.every_steps
+        periodic = bool(every and step and step % every == 0)
+        return step >= self._parts.total_steps or periodic
+
+    def done(self, step: int) -> bool:
+        """Whether the newest evaluation in the journal is that of `step`."""
+        row = self._metrics.last("eval/accuracy")
+        return row is not None and row["step"] == step
+
+    def params_of(self, state: TrainState, image_size: tuple[int, int]) -> Any:
+        """The weights to evaluate, for the model's size whatever the stage's is.
+
+        So all figures of a run, and those of its workdir later, are of one size.
+        """
+        parts = self._parts
+        return resize_params(
+            state.best_params,
+            parts.spec,
+            parts.at(image_size).grid,
+            parts.at(parts.image_shape[:2]).grid,
+        )
+
+    def run(self, step: int, params: Any, heed: Callable[[], object]) -> dict[str, Any]:
+        """Evaluates weights on every set, writes the figures and says them; the row.
+
+        Args:
+          params: what `params_of` gave.
+          heed: called before each batch; what it raises ends the evaluation, of which
+            then nothing is written.
+        """
+        inputs, row = self._parts.inputs, {"step": step}
+        row |= self._figures("eval", params, inputs.eval_batches, heed)
+        for name, batches in inputs.eval_sets.items():
+            row |= self._figures(f"eval/{name}", params, batches, heed)
+        self._metrics.write(row)
+        for name in ("", *(f"{name}/" for name in inputs.eval_sets)):
+            what = name.rstrip("/") or self._parts.config.data.eval.split
+            self._progress.say(
+                f"step {step}: {what} accuracy {row[f'eval/{name}accuracy']:.2%}, "
+                f"loss {row[f'eval/{name}loss']:.4f} "
+                f"({row[f'eval/{name}examples']} images)"
+            )
+        return row
+
+    def _figures(
+        self,
+        prefix: str,
+        params: Any,
+        passes: Callable[[], Iterator[dict[str, Any]]],
+        heed: Callable[[], object],
+    ) -> dict[str, float]:
+        figures = classification.evaluate(
+            self._sums, params, self._batches(passes, heed)
+        )
+        return {f"{prefix}/{name}": value for name, value in figures.items()}
+
+    def _batches(
+        self, passes: Callable[[], Iterator[dict[str, Any]]], heed: Callable[[], object]
+    ) -> Iterator[dict[str, jax.Array]]:
+        with contextlib.closing(passes()) as batches:
+            for batch in batches:
+                heed()
+                yield meshes.put_batch(batch, self._parts.mesh)

@@ -1,0 +1,113 @@
+"""The journal of a run: `metrics.jsonl`, one JSON object a line."""
+
+import json
+import time
+from typing import Any
+
+from etils import epath
+
+from vit_jax.workdir import disk_errors, is_store
+
+_SECONDS_BETWEEN_UPLOADS = 30.0
+
+
+class Journal:
+    """`metrics.jsonl`: one JSON object a line, each step of a kind at most once.
+
+    On a file system, a row is on its way to disk when `write` returns. An object store
+    has no appending: there the whole file is written anew, at most every 30 seconds and
+    at each `flush`. So after a flush the journal is never behind a checkpoint that is
+    saved next.
+    """
+
+    def __init__(self, file: epath.Path):
+        self._file = file
+        self._rows = _read_rows(file)
+        self._appends = not is_store(file)
+        self._uploaded = time.monotonic()
+        self._behind = False
+
+    def cut(self, last_step: int) -> bool:
+        """Forgets rows after `last_step`, and a last line that a kill left half.
+
+        Returns whether there was any row to forget; what the file held is then kept
+        beside it, with the ending `.before`.
+        """
+        kept = [row for row in self._rows if row["step"] <= last_step]
+        forgets = len(kept) < len(self._rows)
+        with disk_errors(self._file):
+            if forgets:
+                self._file.copy(
+                    self._file.parent / f"{self._file.name}.before", overwrite=True
+                )
+            self._rows = kept
+            self._write_all()
+        return forgets
+
+    def write(self, row: dict[str, Any]) -> None:
+        """Appends a row; it has at least the key "step".
+
+        Raises:
+          DiskFull: there is no room for it.
+        """
+        self._rows.append(row)
+        if not self._appends:
+            self._behind = True
+            if time.monotonic() - self._uploaded > _SECONDS_BETWEEN_UPLOADS:
+                self.flush()
+            return
+        with disk_errors(self._file), self._file.open("a") as stream:
+            stream.write(_line(row))
+
+    def flush(self) -> None:
+        """Puts all rows where they outlive this process."""
+        if self._behind:
+            with disk_errors(self._file):
+                self._write_all()
+
+    def last(self, key: str) -> dict[str, Any] | None:
+        """The newest row that has `key`, or None."""
+        return next((row for row in reversed(self._rows) if key in row), None)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All rows, in the order of time."""
+        return list(self._rows)
+
+    def _write_all(self) -> None:
+        text = "".join(_line(row) for row in self._rows)
+        if self._appends:
+            fresh = self._file.parent / f"{self._file.name}.tmp"
+            fresh.write_text(text)
+            fresh.replace(self._file)
+        else:
+            self._file.write_text(text)
+        self._uploaded = time.monotonic()
+        self._behind = False
+
+
+def _line(row: dict[str, Any]) -> str:
+    return json.dumps(row) + "\n"
+
+
+def _read_rows(file: epath.Path) -> list[dict[str, Any]]:
+    """The rows of a journal; a half line at its end, left by a kill, is dropped.
+
+    Raises:
+      ValueError: another line is damaged.
+    """
+    if not file.exists():
+        return []
+    lines = file.read_text().splitlines(keepends=True)
+    if lines and not lines[-1].endswith("\n"):
+        lines.pop()
+    rows = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            rows.append(json.loads(line))
+            int(rows[-1]["step"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(
+                f"{file} is damaged in line {number}; it must be a JSON object with "
+                '"step". Mend the line or remove it, or move the file elsewhere.'
+            ) from error
+    return rows

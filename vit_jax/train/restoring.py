@@ -1,0 +1,118 @@
+"""The state that a run starts with: fresh, or that of a checkpoint."""
+
+import dataclasses
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+
+from vit_jax.checkpoint import (
+    DamagedCheckpoint,
+    complete_steps,
+    has_item,
+    restore,
+    set_aside,
+    stored_shapes,
+)
+from vit_jax.train.assemble import Parts
+from vit_jax.train.saving import items_of, state_of
+from vit_jax.train.stages import resize_state, stage_before
+from vit_jax.train.state import TrainState, create_state
+from vit_jax.weights import trained_shape
+from vit_jax.workdir import Workdir
+
+
+def fresh_state(parts: Parts) -> TrainState:
+    """The state before the first step, for images of the first stage's size.
+
+    Weights to start from belong to the model's size; they are taken over there and
+    resized from it.
+    """
+    given = parts.initial.params if parts.initial else None
+    state = create_state(
+        parts.init, parts.optimizer, parts.state, parts.config.seed, given
+    )
+    return resized(parts, state, parts.image_shape[:2], parts.stages[0].image_size)
+
+
+def resized(
+    parts: Parts, state: TrainState, old: tuple[int, int], new: tuple[int, int]
+) -> TrainState:
+    """The state for images of (rows, columns) `new` instead of `old`."""
+    if old == new:
+        return state
+    before, after = parts.at(old), parts.at(new)
+    return resize_state(state, after.state, parts.spec, before.grid, after.grid)
+
+
+def restore_newest(
+    workdir: Workdir, parts: Parts, say: Callable[[str], None], *, leads: bool
+) -> tuple[int, TrainState]:
+    """(step, state) of the newest checkpoint, or, where `checkpoint.on_damage` says so,
+    of the newest one that can be read.
+
+    The state is for images of the size of the stage that took `step`.
+
+    Args:
+      say: takes a sentence about each checkpoint that is passed over; its folder is
+        renamed and kept.
+      leads: whether this process is the one that renames.
+
+    Raises:
+      DamagedCheckpoint: the newest one is damaged, or all are.
+      ValueError: it holds another optimizer's state.
+    """
+    steps = complete_steps(workdir.checkpoints)[::-1]
+    damaged: list[tuple[int, DamagedCheckpoint]] = []
+    for step in steps:
+        try:
+            state = _restored(workdir, step, parts, say)
+        except DamagedCheckpoint as error:
+            damaged.append((step, error))
+            if parts.config.checkpoint.on_damage == "error":
+                break
+            continue
+        for bad, error in damaged:
+            say(_passed_over(error))
+            if leads:
+                say(f"it is kept as {set_aside(workdir.checkpoints, bad, 'damaged')}")
+        return step, state
+    raise damaged[0][1]
+
+
+def _restored(
+    workdir: Workdir, step: int, parts: Parts, say: Callable[[str], None]
+) -> TrainState:
+    """The state of a step, for images of the stage that took it.
+
+    Its average starts at the weights where none was kept.
+    """
+    size = _trained_size(workdir, step, parts)
+    items = items_of(parts.at(size).state)
+    lacks = "ema_params" in items and not has_item(
+        workdir.checkpoints, step, "ema_params"
+    )
+    if lacks:
+        del items["ema_params"]
+    state = state_of(restore(workdir.checkpoints, step, items))
+    if lacks:
+        say("the checkpoint has no moving average: it starts at the weights")
+        average = jax.tree.map(jnp.copy, state.params)
+        state = dataclasses.replace(state, ema_params=average)
+    return resized(parts, state, size, stage_before(parts.stages, step).image_size)
+
+
+def _trained_size(workdir: Workdir, step: int, parts: Parts) -> tuple[int, int]:
+    """Image size that a step's checkpoint is for, whatever the stages were then."""
+    sizes = [stage_before(parts.stages, step).image_size]
+    sizes += [stage.image_size for stage in parts.stages]
+    if len(set(sizes)) == 1:
+        return sizes[0]
+    stored = stored_shapes(workdir.checkpoints, step)
+    shapes = [(*size, parts.image_shape[2]) for size in sizes]
+    return trained_shape(stored, parts.model, shapes)[:2]
+
+
+def _passed_over(error: DamagedCheckpoint) -> str:
+    """The first sentence of the error: the rest says what to do about it."""
+    return str(error).split("). ")[0] + ")"
