@@ -26,6 +26,7 @@ CORE = [
     "optax>=0.2.8",
     "orbax-checkpoint>=0.12.8",
     "pillow>=13.0.0",
+    "safetensors>=0.8.0",
     "scikit-learn>=1.9.1",
     "scipy>=1.17.1",
     "simplejpeg>=1.9.0",
@@ -34,7 +35,7 @@ CORE = [
     "tqdm>=4.70.1",
 ]
 GCS = ["etils[epath-gcs]>=1.15.0"]
-TORCH = ["safetensors>=0.8.0", "torch>=2.14.1"]
+TORCH = ["torch>=2.14.1"]
 PLOTS = ["matplotlib>=3.11.2"]
 DOCS = ["myst-parser>=5.0.0", "sphinx>=9.0.0"]
 TEST = [
@@ -43,7 +44,6 @@ TEST = [
     "pytest>=9.2.0",
     "pytest-xdist>=3.8.0",
     "ruff==0.17.6",
-    "safetensors>=0.8.0",
     "setuptools>=80.0.0",
     "timm==1.0.31",
     "torch==2.14.1",

@@ -19,6 +19,7 @@ COMMANDS = (
     "train",
     "evaluate",
     "predict",
+    "convert",
     "probe",
     "study",
     "config",
@@ -62,7 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="vit_jax",
-        description="Vision Transformers in JAX: train, evaluate, predict.",
+        description="Vision Transformers in JAX: train, evaluate, predict, convert.",
         epilog="`vit_jax COMMAND --help` shows the flags of a command and examples. "
         "With VIT_JAX_TRACEBACK=1 in the environment an error shows where it was "
         "raised.",

@@ -7,11 +7,14 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from etils import epath
 from flax import linen as nn
 
 from vit_jax import trees
 from vit_jax.checkpoint import choose_step, restore_params, stored_shapes
+from vit_jax.convert.layout import Weights, build
+from vit_jax.convert.source import is_foreign, read
 from vit_jax.layers.normalize import normalize
 from vit_jax.models.adapt import resize_table, table_grids
 from vit_jax.models.factory import create_model
@@ -53,22 +56,32 @@ class Loaded:
 
 
 def load(
-    path: str | os.PathLike, checkpoint: str | int = "latest", *, ema: bool = True
+    path: str | os.PathLike,
+    checkpoint: str | int = "latest",
+    *,
+    ema: bool = True,
+    variant: str | None = None,
+    image_size: Sequence[int] | None = None,
+    **fields: Any,
 ) -> Loaded:
-    """The model of a training workdir, or of one checkpoint in it.
+    """The model of a training workdir, or of any file or folder of known layout.
 
     Args:
       path: a workdir, or one of its checkpoints (WORKDIR/checkpoints/STEP), or its
-        best one (WORKDIR/best).
+        best one (WORKDIR/best); or what `vit_jax convert` reads.
       checkpoint: "latest" (complete) one, "best" by the run's checkpoint.best_metric,
         or a step that is kept.
       ema: whether to take the weights' moving average where the run keeps one
         (train.ema_decay); False: the weights themselves.
+      variant, image_size, **fields: what a file can't say of itself, as
+        `vit_jax.convert.source.read` takes it.
 
     Raises:
-      FileNotFoundError: `path` is no workdir, or has no such checkpoint.
-      ValueError: a file in it is damaged.
+      FileNotFoundError: nothing is there, or the workdir has no such checkpoint.
+      ValueError: it is no known layout, doesn't fit the model, or is damaged.
     """
+    if is_foreign(path):
+        return _converted(read(path, variant=variant, image_size=image_size, **fields))
     path = epath.Path(path).expanduser()
     if path.parent.name in ("checkpoints", "best") and path.name.isdecimal():
         return _load(Workdir(path.parent.parent), path.parent, int(path.name), ema)
@@ -78,6 +91,42 @@ def load(
     workdir.require()
     chosen = choose_step(workdir.checkpoints, workdir.best, checkpoint)
     return _load(workdir, *chosen, ema)
+
+
+def read_weights(
+    path: str | os.PathLike,
+    *,
+    variant: str | None = None,
+    image_size: Sequence[int] | None = None,
+) -> Weights:
+    """The weights at `path` as `convert` writes them: a run's, or any known layout's.
+
+    Raises:
+      FileNotFoundError, ValueError: see `load`.
+    """
+    if is_foreign(path):
+        return read(path, variant=variant, image_size=image_size)
+    loaded = load(path)
+    flat = trees.flatten(jax.device_get(loaded.params))
+    return Weights(
+        layout="orbax",
+        spec=loaded.spec,
+        params={name: np.asarray(leaf) for name, leaf in flat.items()},
+        preprocessing=loaded.preprocessing,
+        class_names=loaded.class_names,
+        step=loaded.step,
+    )
+
+
+def _converted(weights: Weights) -> Loaded:
+    return Loaded(
+        model=build(weights.spec),
+        params=jax.tree.map(jnp.asarray, trees.unflatten(weights.params)),
+        preprocessing=weights.preprocessing,
+        class_names=weights.class_names,
+        step=weights.step,
+        spec=weights.spec,
+    )
 
 
 def _load(workdir: Workdir, folder: epath.Path, step: int, ema: bool) -> Loaded:

@@ -112,7 +112,7 @@ def test_check_reports_all_faults_together():
         "data.train.batch_size",
         "schedule.total_steps",
     ]
-    assert "one of cls, gap, map" in faults[0]
+    assert "one of cls, gap, cls_gap, map, distilled" in faults[0]
     assert "from 0 to 0.999" in faults[1]
     assert "1 or more" in faults[2]
 

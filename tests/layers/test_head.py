@@ -6,7 +6,7 @@ import numpy as np
 import optax
 import pytest
 
-from vit_jax.layers.head import Head, PreLogits
+from vit_jax.layers.head import DistilledHead, Head, PreLogits
 
 
 def _logits(head):
@@ -42,3 +42,16 @@ def test_pre_logits_is_a_tanh_layer():
     variables = PreLogits(5).init(jax.random.key(1), x)
     expected = jnp.tanh(x @ variables["params"]["kernel"])
     np.testing.assert_allclose(PreLogits(5).apply(variables, x), expected, atol=1e-6)
+
+
+def test_distilled_head_is_the_mean_of_two_heads():
+    x = jax.random.normal(jax.random.key(0), (3, 2, 8))
+    head = DistilledHead(5, init_std=0.1, bias_init=-1.0)
+    params = head.init(jax.random.key(1), x)["params"]
+    parts = [
+        Head(5).apply({"params": params[name]}, x[:, index])
+        for index, name in enumerate(("class_token", "distillation_token"))
+    ]
+    out = head.apply({"params": params}, x)
+    np.testing.assert_allclose(out, sum(parts) / 2, rtol=1e-6)
+    assert out.shape == (3, 5) and not np.allclose(*parts)

@@ -4,7 +4,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vit_jax.layers.pooling import AllTokens, ClassPool, MeanPool, PrefixTokens
+from vit_jax.layers.pooling import (
+    AllTokens,
+    ClassAndMeanPool,
+    ClassPool,
+    DistilledPool,
+    MeanPool,
+    PrefixTokens,
+)
 
 
 def test_pools_leave_the_other_tokens_out():
@@ -40,3 +47,16 @@ def test_registers_follow_the_class_token():
 def test_no_pooling_keeps_all_tokens():
     x = jnp.ones((2, 5, 3))
     assert AllTokens().apply({}, x, 1) is x
+
+
+def test_pools_of_two_tokens_and_of_all():
+    x = jax.random.normal(jax.random.key(0), (2, 5, 3))
+    both = ClassAndMeanPool().apply({}, x, 1)
+    np.testing.assert_array_equal(both[:, :3], x[:, 0])
+    np.testing.assert_allclose(both[:, 3:], x[:, 1:].mean(axis=1), rtol=1e-6)
+    np.testing.assert_array_equal(DistilledPool().apply({}, x, 2), x[:, :2])
+    mean = DistilledPool(mean=True).apply({}, x, 2)
+    np.testing.assert_allclose(mean, (x[:, 0] + x[:, 1]) / 2, rtol=1e-6)
+    np.testing.assert_allclose(
+        MeanPool(prefix=True).apply({}, x, 2), x.mean(axis=1), rtol=1e-6
+    )

@@ -12,7 +12,14 @@ IMAGES = jnp.zeros((2, 8, 8, 3))
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ({"pool": "mean"}, "pool='mean' must be one of 'cls', 'gap', 'map', 'none'"),
+        ({"pool": "mean"}, "pool='mean' must be one of 'cls', 'gap', 'cls_gap', 'map'"),
+        ({"pool": "distilled"}, "num_registers=0 must be 1 or more"),
+        (
+            {"pool": "distilled", "num_registers": 1, "representation_size": 8},
+            "representation_size=8 must be 0",
+        ),
+        ({"stem": "conv", "stem_norm": True}, "stem_norm goes with stem='patch'"),
+        ({"pool": "cls_gap", "class_token": False}, "pool='cls_gap' needs a class"),
         ({"gelu": "erf"}, "gelu='erf' must be one of"),
         (
             {"position": "learned"},

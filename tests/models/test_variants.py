@@ -9,6 +9,7 @@ from vit_jax import trees
 from vit_jax.models.flops import count_parameters
 from vit_jax.models.variants import (
     VARIANTS,
+    as_overrides,
     different_fields,
     list_models,
     nearest,
@@ -138,6 +139,9 @@ def test_seed_model_has_its_exact_count():
         ("S/16", {"stem": "conv", "position": "learned_2d", "pool": "none"}, None),
         ("Ti/16", {"position": "relative", "window_size": 4, "global_every": 3}, None),
         ("Ti/16", {"position": "rope", "num_registers": 4, "pool": "gap"}, None),
+        ("S/16", {"depth": 2, "inner_norm": True, "pool": "cls_gap"}, None),
+        ("S/16", {"stem_norm": True, "pool": "distilled", "num_registers": 1}, None),
+        ("S/16", {"depth": 1, "mlp": "swiglu", "inner_norm": True}, None),
         ("R50+L/32", {"width": 2048, "depth": 1, "stem_projection": False}, None),
     ],
 )
@@ -184,3 +188,10 @@ def test_the_nearest_name_has_the_fewest_other_fields():
     assert nearest(spec, ignored=("num_classes", "dropout")) == "S/16"
     own = VARIANTS["S/16"]
     assert different_fields(spec, own) == ["gelu", "dropout", "num_classes"]
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_a_spec_is_its_nearest_name_and_overrides(name):
+    assert as_overrides(resolve(name, {})) == (name, {})
+    changed = {"num_classes": 7, "image_size": 96}
+    assert as_overrides(resolve(name, changed)) == (name, changed)

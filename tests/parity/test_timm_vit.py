@@ -13,7 +13,11 @@ from timm.models.vision_transformer import VisionTransformer
 from timm.models.vision_transformer_hybrid import _resnetv2
 
 import vit_jax
-from tests.parity.timm_names import from_timm, resnet_from_timm
+from tests.convert.ours import assert_same_arrays, logits_of
+from tests.convert.peers import arrays_of, drawn, images_of, outputs, redraw
+from vit_jax import trees
+from vit_jax.convert.source import decode
+from vit_jax.convert.target import encode
 from vit_jax.layers.position import Layout, rotate
 from vit_jax.models.variants import VARIANTS, list_models
 
@@ -21,19 +25,6 @@ PLAIN = [name for name in list_models() if "R" not in name]
 # The others differ from these in size or patch alone; `make test-all` has them.
 QUICK = {"Ti/16", "S/32", "B/8", "H/14", "cifar10_tiny"}
 GELU = {"tanh": "gelu_tanh", "exact": "gelu", "quick": "quick_gelu"}
-
-
-def redraw(module, seed=0):
-    """The torch module with every parameter drawn anew, in evaluation mode."""
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for name, parameter in module.named_parameters():
-            parameter.normal_(generator=generator)
-            if "norm" in name and name.endswith("weight"):
-                parameter.mul_(0.1).add_(1)
-            else:
-                parameter.mul_(min(0.2, parameter[0].numel() ** -0.5))
-    return module.eval()
 
 
 def peer_of(spec, image_shape, **options):
@@ -58,19 +49,20 @@ def logits_of_both(name, options, overrides, image_shape=None):
     spec = VARIANTS[name]
     image_shape = image_shape or (3 * spec.patch_size, 2 * spec.patch_size)
     peer = peer_of(spec, image_shape, **options)
-    images = np.random.default_rng(0).normal(size=(2, *image_shape, 3)).astype("f")
-    swiglu = overrides.get("mlp") == "swiglu"
-    params = from_timm(peer.state_dict(), spec.num_heads, swiglu)
-    shapes = jax.eval_shape(model.init, jax.random.key(0), images)["params"]
-    assert jax.tree.map(np.shape, params) == jax.tree.map(np.shape, shapes)
-    return np.asarray(jax.jit(model.apply)({"params": params}, images)), _run(
-        peer, images
+    images = images_of(image_shape)
+    weights = decode(
+        arrays_of(peer),
+        image_size=image_shape,
+        num_heads=spec.num_heads,
+        gelu=overrides.get("gelu", spec.gelu),
+        norm_epsilon=overrides.get("norm_epsilon", spec.norm_epsilon),
     )
-
-
-def _run(peer, images):
-    with torch.no_grad():
-        return peer(torch.from_numpy(images).permute(0, 3, 1, 2)).numpy()
+    shapes = jax.eval_shape(model.init, jax.random.key(0), images)["params"]
+    shapes = {name: leaf.shape for name, leaf in trees.flatten(shapes).items()}
+    assert {name: a.shape for name, a in weights.params.items()} == shapes
+    params = trees.unflatten(weights.params)
+    ours = jax.jit(model.apply)({"params": params}, images)
+    return np.asarray(ours), outputs(peer, images)
 
 
 @pytest.mark.parametrize(
@@ -170,18 +162,15 @@ def test_hybrids_equal_timms(name, units, image_shape):
 
 def test_resnet_equals_timms():
     conv = partial(StdConv2d, eps=1e-8)
-    peer = redraw(
-        ResNetV2((1, 2, 1), num_classes=10, conv_layer=conv, stem_type="fixed")
+    peer = drawn(
+        lambda: ResNetV2((1, 2, 1), num_classes=10, conv_layer=conv, stem_type="fixed")
     )
-    images = np.random.default_rng(0).normal(size=(2, 65, 96, 3)).astype("f")
-    model = vit_jax.create_model(
-        "R50x1", stem_units=(1, 2, 1), num_classes=10, conv_epsilon=0.0
-    )
-    params = resnet_from_timm(peer.state_dict())
-    theirs = _run(peer, images)
+    images = images_of((65, 96))
+    weights = decode(arrays_of(peer), image_size=(65, 96))
+    theirs = outputs(peer, images)
     assert np.ptp(theirs) > 1
-    ours = jax.jit(model.apply)({"params": params}, images)
-    np.testing.assert_allclose(ours, theirs, atol=1e-4)
+    np.testing.assert_allclose(logits_of(weights, images), theirs, atol=1e-4)
+    assert_same_arrays(encode(weights, "timm").arrays, arrays_of(peer))
 
 
 def test_rotation_equals_timms():

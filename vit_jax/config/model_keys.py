@@ -57,9 +57,10 @@ MODEL_KEYS = (
     Key(
         "model.pool",
         str,
-        "what the head reads: the class token, the mean of all patch tokens or an "
-        "attention pooling; unset: the variant's own",
-        choices=("cls", "gap", "map"),
+        "what the head reads: the class token, the mean of all patch tokens, both one "
+        "after the other, an attention pooling, or the class and the distillation "
+        "token, with a head each; unset: the variant's own",
+        choices=("cls", "gap", "cls_gap", "map", "distilled"),
     ),
     Key(
         "model.gelu",

@@ -14,7 +14,7 @@ _TIMEOUT_SECONDS = 60
 def fetch(
     url: str,
     file: Path,
-    md5: str,
+    md5: str | None,
     *,
     progress: Callable[[int, int | None], None],
 ) -> None:
@@ -24,6 +24,7 @@ def fetch(
     for the rest.
 
     Args:
+      md5: the digest; None where nobody published one: the length alone is checked.
       progress: called with bytes that are there and bytes in all, None if unknown.
 
     Raises:
@@ -77,7 +78,9 @@ def _download(
         raise OSError(f"the connection ended after {there} of {total} bytes")
 
 
-def _check(file: Path, md5: str, advice: str) -> None:
+def _check(file: Path, md5: str | None, advice: str) -> None:
+    if md5 is None:
+        return
     digest = hashlib.md5(usedforsecurity=False)
     with open(file, "rb") as opened:
         while block := opened.read(_BLOCK):

@@ -175,6 +175,7 @@ class Attention(nn.Module):
       dropout, attention_dropout: shares of the output and of the weights dropped.
       qkv_bias, out_bias: whether those projections have biases.
       query_norm, key_norm: norms of each head's queries and keys; None for none.
+      inner_norm: norm of the joined heads before `out`; None for none.
       relative: gives a bias by distance on the grid; None for none.
       rotary: turns queries and keys by their place on the grid.
       window_size: side of the windows that patches look at; 0: the whole image.
@@ -183,7 +184,7 @@ class Attention(nn.Module):
 
     Source: Dosovitskiy et al. 2021, arXiv 2010.11929, equations 2 and 5 to 8; query and
     key norms, Dehghani et al. 2023, arXiv 2302.05442; windows, Li et al. 2022, arXiv
-    2203.16527.
+    2203.16527; inner norm, Wang et al. 2022, arXiv 2210.06423.
     """
 
     num_heads: int
@@ -193,6 +194,7 @@ class Attention(nn.Module):
     out_bias: bool = True
     query_norm: nn.Module | None = None
     key_norm: nn.Module | None = None
+    inner_norm: nn.Module | None = None
     relative: RelativeBias | None = None
     rotary: bool = False
     window_size: int = 0
@@ -227,6 +229,9 @@ class Attention(nn.Module):
         qkv = query_BNHK, key_BNHK, value_BNHK
         x_BNHK = self._attend(qkv, layout, keys[0])
         weights = self._weights(qkv, layout) if with_weights else None
+        if self.inner_norm is not None:
+            joined = x_BNHK.reshape(*x_BNHK.shape[:2], width)
+            x_BNHK = self.inner_norm(joined).astype(self.dtype).reshape(x_BNHK.shape)
         x = OutProjection(width, self.out_bias, self.dtype, name="out")(x_BNHK)
         return regularize.dropout(x, self.dropout, keys[1]), weights
 

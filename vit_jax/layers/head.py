@@ -48,6 +48,25 @@ class Head(nn.Module):
         return _dense(x, kernel, bias)
 
 
+class DistilledHead(nn.Module):
+    """[B, 2, D] -> logits [B, V]: the mean of one head for each of two tokens.
+
+    Parameters lie below `class_token` and `distillation_token`.
+
+    Source: Touvron et al. 2021, arXiv 2012.12877, section 4 ("joint classifiers").
+    """
+
+    num_classes: int
+    init_std: float = 0.0
+    bias_init: float = 0.0
+
+    @nn.compact
+    def __call__(self, x: jax.Array) -> jax.Array:
+        options = self.num_classes, self.init_std, self.bias_init
+        logits = Head(*options, name="class_token")(x[:, 0])
+        return (logits + Head(*options, name="distillation_token")(x[:, 1])) / 2
+
+
 def _dense(x: jax.Array, kernel: jax.Array, bias: jax.Array) -> jax.Array:
     x = jnp.dot(x.astype(jnp.float32), kernel)
     return x + bias.reshape((1,) * (x.ndim - 1) + (-1,))

@@ -31,7 +31,8 @@ class MlpBlock(nn.Module):
     """[B, N, D] -> [B, N, D] through one hidden layer of `mlp_dim` with a GELU.
 
     `gelu` is "tanh" (the original code), "exact" (timm, Hugging Face) or "quick"
-    (CLIP); tanh and exact differ by at most 4.7e-4. Dropout follows both layers.
+    (CLIP); tanh and exact differ by at most 4.7e-4. Dropout follows both layers; an
+    `inner_norm` may stand before the last.
 
     Source: Dosovitskiy et al. 2021, arXiv 2010.11929, equation 3.
     """
@@ -40,6 +41,7 @@ class MlpBlock(nn.Module):
     gelu: str = "tanh"
     dropout: float = 0.0
     use_bias: bool = True
+    inner_norm: nn.Module | None = None
     dtype: jnp.dtype = jnp.float32
 
     @nn.compact
@@ -49,6 +51,8 @@ class MlpBlock(nn.Module):
         hidden_BNF = dense(self.mlp_dim, name="hidden")(x)
         hidden_BNF = ACTIVATIONS[self.gelu](hidden_BNF)
         hidden_BNF = regularize.dropout(hidden_BNF, self.dropout, keys[0])
+        if self.inner_norm is not None:
+            hidden_BNF = self.inner_norm(hidden_BNF).astype(self.dtype)
         x = dense(x.shape[-1], name="out")(hidden_BNF)
         return regularize.dropout(x, self.dropout, keys[1])
 
@@ -63,6 +67,7 @@ class SwiGLU(nn.Module):
     mlp_dim: int
     dropout: float = 0.0
     use_bias: bool = True
+    inner_norm: nn.Module | None = None
     dtype: jnp.dtype = jnp.float32
 
     @nn.compact
@@ -72,5 +77,7 @@ class SwiGLU(nn.Module):
         gate_BNF = jax.nn.silu(dense(self.mlp_dim, name="gate")(x))
         hidden_BNF = gate_BNF * dense(self.mlp_dim, name="hidden")(x)
         hidden_BNF = regularize.dropout(hidden_BNF, self.dropout, keys[0])
+        if self.inner_norm is not None:
+            hidden_BNF = self.inner_norm(hidden_BNF).astype(self.dtype)
         x = dense(x.shape[-1], name="out")(hidden_BNF)
         return regularize.dropout(x, self.dropout, keys[1])

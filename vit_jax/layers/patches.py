@@ -54,7 +54,8 @@ def _nearest(axis: str, side: int, patch_size: int) -> str:
 class PatchEmbed(nn.Module):
     """Images [B, Y, X, C] -> tokens [B, rows, columns, D], one per patch.
 
-    A convolution whose stride is its kernel, which is a dense layer on flat patches.
+    A convolution whose stride is its kernel, which is a dense layer on flat patches;
+    a `norm` may follow.
 
     Raises:
       ValueError: a side of the image is no multiple of `patch_size`.
@@ -65,6 +66,7 @@ class PatchEmbed(nn.Module):
     patch_size: int
     width: int
     use_bias: bool = True
+    norm: nn.Module | None = None
     dtype: jnp.dtype = jnp.float32
 
     def grid_shape(self, image_shape: tuple[int, int]) -> tuple[int, int]:
@@ -84,7 +86,8 @@ class PatchEmbed(nn.Module):
             dtype=self.dtype,
             name="projection",
         )
-        return project(images_BYXC)
+        x = project(images_BYXC)
+        return x if self.norm is None else self.norm(x).astype(self.dtype)
 
 
 class ConvStem(nn.Module):

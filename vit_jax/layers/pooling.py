@@ -52,10 +52,41 @@ class ClassPool(nn.Module):
 
 
 class MeanPool(nn.Module):
-    """[B, N, D] -> [B, D]: the mean of all patch tokens, summed in float32."""
+    """[B, N, D] -> [B, D]: the mean of all patch tokens, summed in float32.
+
+    With `prefix`, the mean of all tokens.
+    """
+
+    prefix: bool = False
 
     def __call__(self, x: jax.Array, num_prefix: int) -> jax.Array:
-        return jnp.mean(x[:, num_prefix:], axis=1, dtype=jnp.float32)
+        first = 0 if self.prefix else num_prefix
+        return jnp.mean(x[:, first:], axis=1, dtype=jnp.float32)
+
+
+class ClassAndMeanPool(nn.Module):
+    """[B, N, D] -> [B, 2 D]: the class token, then the mean of all patch tokens.
+
+    Source: Oquab et al. 2023, arXiv 2304.07193, the linear head of DINOv2's code.
+    """
+
+    def __call__(self, x: jax.Array, num_prefix: int) -> jax.Array:
+        mean = jnp.mean(x[:, num_prefix:], axis=1, dtype=jnp.float32)
+        return jnp.concatenate([x[:, 0].astype(jnp.float32), mean], axis=-1)
+
+
+class DistilledPool(nn.Module):
+    """[B, N, D] -> [B, 2, D]: the class token and the distillation token after it.
+
+    With `mean`, their mean [B, D], for models without a head.
+
+    Source: Touvron et al. 2021, arXiv 2012.12877, section 4.
+    """
+
+    mean: bool = False
+
+    def __call__(self, x: jax.Array, num_prefix: int) -> jax.Array:
+        return jnp.mean(x[:, :2], axis=1) if self.mean else x[:, :2]
 
 
 class AllTokens(nn.Module):
@@ -66,7 +97,9 @@ class AllTokens(nn.Module):
 
 
 class AttentionPool(nn.Module):
-    """[B, N, D] -> [B, D]: one learned query reads all tokens; then a residual MLP.
+    """[B, N, D] -> [B, D]: one learned query reads the patches; then a residual MLP.
+
+    With `prefix`, it reads all tokens.
 
     Source: Zhai et al. 2022, arXiv 2106.04560, appendix ("MAP head"), after Lee et al.
     2019, arXiv 1810.00825.
@@ -75,10 +108,12 @@ class AttentionPool(nn.Module):
     num_heads: int
     norm: nn.Module
     mlp: nn.Module
+    prefix: bool = False
     dtype: jnp.dtype = jnp.float32
 
     @nn.compact
     def __call__(self, x: jax.Array, num_prefix: int) -> jax.Array:
+        x = x if self.prefix else x[:, num_prefix:]
         batch, _, width = x.shape
         xavier = nn.initializers.xavier_uniform()
         probe = self.param("probe", xavier, (1, 1, width)).astype(self.dtype)

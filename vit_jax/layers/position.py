@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from vit_jax.layers.resample import axis_weights
+
 
 class Layout(NamedTuple):
     """How tokens lie: first the prefix, then a grid of patches row by row."""
@@ -27,21 +29,23 @@ def resize_grid(
     new_grid: tuple[int, int],
     *,
     num_prefix: int = 0,
+    method: str = "corners",
 ) -> np.ndarray:
     """A position table [1, prefix + N, D] sampled on another grid, on the host.
 
-    Linear between the old positions with the corners kept: equal to
-    `scipy.ndimage.zoom` of order 1, as the original code resizes. The same grid gives
-    the same numbers.
+    The same grid gives the table back as it is, whatever the method.
 
     Args:
       table_1ND: first the prefix rows (class token, registers), then the grid by rows.
       old_grid: (rows, columns) that the table has.
       new_grid: (rows, columns) wanted.
       num_prefix: rows that are no part of the grid and stay as they are.
+      method: one of `vit_jax.layers.resample.METHODS`. "corners" is linear with the
+        corners kept, as the original code resizes; timm's and PyTorch's are the others.
 
     Raises:
-      ValueError: the table's length is not `num_prefix` plus the old grid's.
+      ValueError: the table's length is not `num_prefix` plus the old grid's, or the
+        method doesn't exist.
     """
     table_1ND = np.asarray(table_1ND)
     rows, columns = old_grid
@@ -50,30 +54,17 @@ def resize_grid(
             f"a table of {table_1ND.shape[1]} rows must be {num_prefix} prefix rows "
             f"and a grid of {rows} x {columns}."
         )
+    down = axis_weights(rows, new_grid[0], method)
+    across = axis_weights(columns, new_grid[1], method)
+    if tuple(old_grid) == tuple(new_grid):
+        return table_1ND
     width = table_1ND.shape[-1]
     grid_YXD = table_1ND[0, num_prefix:].reshape(rows, columns, width)
-    grid_YXD = np.einsum(
-        "yY,xX,YXD->yxD",
-        _linear_weights(rows, new_grid[0]),
-        _linear_weights(columns, new_grid[1]),
-        grid_YXD,
-        optimize=True,
-    )
+    grid_YXD = np.einsum("yY,xX,YXD->yxD", down, across, grid_YXD, optimize=True)
     table_1MD = grid_YXD.reshape(1, new_grid[0] * new_grid[1], width)
     return np.concatenate(
         [table_1ND[:, :num_prefix], table_1MD.astype(table_1ND.dtype)], axis=1
     )
-
-
-def _linear_weights(old: int, new: int) -> np.ndarray:
-    """[new, old] weights that sample at `linspace(0, old - 1, new)`."""
-    at = np.linspace(0, old - 1, new)
-    below = np.minimum(np.floor(at).astype(int), old - 1)
-    above = np.minimum(below + 1, old - 1)
-    weights = np.zeros((new, old))
-    np.add.at(weights, (np.arange(new), below), 1 - (at - below))
-    np.add.at(weights, (np.arange(new), above), at - below)
-    return weights
 
 
 class LearnedPosition(nn.Module):

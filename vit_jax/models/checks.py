@@ -4,7 +4,7 @@ import dataclasses
 import typing
 from typing import Any
 
-from vit_jax.models.variants import Spec, VitSpec
+from vit_jax.models.variants import CLASS_TOKEN_POOLS, Spec, VitSpec
 
 _RATES = ("dropout", "attention_dropout", "stochastic_depth", "patch_dropout")
 _AT_LEAST_ONE = (
@@ -73,8 +73,22 @@ def _together(spec: VitSpec) -> list[str]:
             f"width={spec.width} must be a multiple of num_heads={spec.num_heads}.",
         ),
         (
-            spec.pool != "cls" or spec.has_class_token,
-            "pool='cls' needs a class token; class_token=False.",
+            spec.pool not in CLASS_TOKEN_POOLS or spec.has_class_token,
+            f"pool={spec.pool!r} needs a class token; class_token=False.",
+        ),
+        (
+            spec.pool != "distilled" or spec.num_registers,
+            "pool='distilled' reads the first register token as the distillation "
+            "token; num_registers=0 must be 1 or more.",
+        ),
+        (
+            not (spec.pool == "distilled" and spec.representation_size),
+            "pool='distilled' has a head for each token; representation_size="
+            f"{spec.representation_size} must be 0.",
+        ),
+        (
+            not spec.stem_norm or spec.stem == "patch",
+            f"stem_norm goes with stem='patch', not {spec.stem!r}.",
         ),
         (
             spec.stem != "conv" or (power_of_two and spec.patch_size > 1),

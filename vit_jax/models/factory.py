@@ -6,13 +6,15 @@ import flax.linen as nn
 import jax.numpy as jnp
 
 from vit_jax.layers.attention import Attention
-from vit_jax.layers.head import Head, PreLogits
+from vit_jax.layers.head import DistilledHead, Head, PreLogits
 from vit_jax.layers.mlp import MlpBlock, SwiGLU
 from vit_jax.layers.patches import ConvStem, PatchEmbed
 from vit_jax.layers.pooling import (
     AllTokens,
     AttentionPool,
+    ClassAndMeanPool,
     ClassPool,
+    DistilledPool,
     MeanPool,
     PrefixTokens,
 )
@@ -126,7 +128,8 @@ def _stem(spec: VitSpec, dtype: jnp.dtype) -> nn.Module:
             spec.group_norm_epsilon,
             dtype,
         )
-    return PatchEmbed(spec.patch_size, spec.width, spec.stem_bias, dtype)
+    norm = _norm(spec) if spec.stem_norm else None
+    return PatchEmbed(spec.patch_size, spec.width, spec.stem_bias, norm, dtype)
 
 
 def _position(spec: VitSpec) -> nn.Module | None:
@@ -168,6 +171,7 @@ def _block(spec: VitSpec, dtype: jnp.dtype, window_size: int) -> EncoderBlock:
             out_bias=spec.out_bias,
             query_norm=_norm(spec) if spec.qk_norm else None,
             key_norm=_norm(spec) if spec.qk_norm else None,
+            inner_norm=_norm(spec) if spec.inner_norm else None,
             relative=RelativeBias(spec.num_heads, window_size) if relative else None,
             rotary=spec.position == "rope",
             window_size=window_size,
@@ -182,9 +186,10 @@ def _block(spec: VitSpec, dtype: jnp.dtype, window_size: int) -> EncoderBlock:
 
 
 def _mlp(spec: VitSpec, dtype: jnp.dtype, dropout: float) -> nn.Module:
+    norm = _norm(spec) if spec.inner_norm else None
     if spec.mlp == "swiglu":
-        return SwiGLU(spec.mlp_dim, dropout, spec.mlp_bias, dtype)
-    return MlpBlock(spec.mlp_dim, spec.gelu, dropout, spec.mlp_bias, dtype)
+        return SwiGLU(spec.mlp_dim, dropout, spec.mlp_bias, norm, dtype)
+    return MlpBlock(spec.mlp_dim, spec.gelu, dropout, spec.mlp_bias, norm, dtype)
 
 
 def _norm(spec: VitSpec) -> nn.Module:
@@ -194,16 +199,28 @@ def _norm(spec: VitSpec) -> nn.Module:
 
 
 def _pool(spec: VitSpec, dtype: jnp.dtype) -> nn.Module:
-    if spec.pool == "map":
-        mlp = MlpBlock(spec.mlp_dim, spec.gelu, dtype=dtype)
-        return AttentionPool(spec.num_heads, _norm(spec), mlp, dtype)
-    return {"cls": ClassPool, "gap": MeanPool, "none": AllTokens}[spec.pool]()
+    match spec.pool:
+        case "map":
+            mlp = MlpBlock(spec.mlp_dim, spec.gelu, dtype=dtype)
+            prefix = spec.pool_prefix
+            return AttentionPool(spec.num_heads, _norm(spec), mlp, prefix, dtype)
+        case "gap":
+            return MeanPool(spec.pool_prefix)
+        case "cls_gap":
+            return ClassAndMeanPool()
+        case "distilled":
+            return DistilledPool(mean=not spec.num_classes)
+        case "none":
+            return AllTokens()
+    return ClassPool()
 
 
-def _head(spec: Spec) -> Head | None:
+def _head(spec: Spec) -> nn.Module | None:
     if not spec.num_classes:
         return None
-    return Head(spec.num_classes, spec.head_init_std, spec.head_bias_init)
+    distilled = isinstance(spec, VitSpec) and spec.pool == "distilled"
+    head = DistilledHead if distilled else Head
+    return head(spec.num_classes, spec.head_init_std, spec.head_bias_init)
 
 
 def _preprocessing(spec: Spec) -> Preprocessing:

@@ -59,12 +59,17 @@ def _cost(spec: Spec, image_shape: tuple[int, int], channels: int) -> Cost:
         is_global = spec.global_every and (layer + 1) % spec.global_every == 0
         window = 0 if is_global else spec.window_size
         cost += _block(spec, grid, window)
-    norms = spec.first_norm + (spec.final_norm != "none")
+    norms = spec.stem_norm + spec.first_norm + (spec.final_norm == "tokens")
     cost += (norms * _norm(spec, spec.width), 0)
     if spec.pool == "map":
-        cost += _attention_pool(spec, tokens)
+        read = tokens if spec.pool_prefix else math.prod(grid)
+        cost += _attention_pool(spec, read)
+    pooled = spec.width * (2 if spec.pool == "cls_gap" else 1)
+    if spec.final_norm == "pooled":
+        cost += (_norm(spec, pooled), 0)
     positions = tokens if spec.pool == "none" else 1
-    return cost + _head(spec, spec.width, positions)
+    cost += _head(spec, pooled, positions)
+    return cost + _head(spec, pooled, 1) if spec.pool == "distilled" else cost
 
 
 def _dense(inputs: int, outputs: int, times: int, bias: bool = True) -> Cost:
@@ -127,6 +132,8 @@ def _block(spec: VitSpec, grid: tuple[int, int], window: int) -> Cost:
     cost += _dense(spec.mlp_dim, width, tokens, spec.mlp_bias)
     if spec.qk_norm:
         cost += (2 * _norm(spec, width // spec.num_heads), 0)
+    if spec.inner_norm:
+        cost += (_norm(spec, width) + _norm(spec, spec.mlp_dim), 0)
     if spec.layer_scale:
         cost += (2 * width, 0)
     if spec.position == "relative":

@@ -7,6 +7,9 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+# Poolings that read the class token.
+CLASS_TOKEN_POOLS = ("cls", "cls_gap", "distilled")
+
 
 @dataclasses.dataclass(frozen=True)
 class VitSpec:
@@ -27,6 +30,7 @@ class VitSpec:
     )
     stem_units: tuple[int, ...] = ()  # bottlenecks of each ResNet stage
     stem_bias: bool = True
+    stem_norm: bool = False  # a norm after the patch projection (AIMv2)
     stem_projection: bool = True  # False: left out where the channels fit the width
     conv_epsilon: float = 1e-5
     group_norm_epsilon: float = 1e-6
@@ -69,6 +73,7 @@ class VitSpec:
     out_bias: bool = True
     mlp_bias: bool = True
     qk_norm: bool = False
+    inner_norm: bool = False  # before the last layer of attention and MLP (BEiT-3)
     layer_scale: float = 0.0  # first value; 0: none
     window_size: int = 0  # side of attention windows in patches; 0: none
     global_every: int = 0  # with windows, every so many-th layer sees all
@@ -79,8 +84,10 @@ class VitSpec:
     patch_dropout: float = 0.0
     # Output.
     pool: str = dataclasses.field(
-        default="cls", metadata={"choices": ("cls", "gap", "map", "none")}
+        default="cls",
+        metadata={"choices": ("cls", "gap", "cls_gap", "map", "distilled", "none")},
     )
+    pool_prefix: bool = False  # gap and map read the prefix tokens too
     representation_size: int = 0  # 0: no tanh layer
     num_classes: int = 1000  # 0: features
     head_init_std: float = 0.0  # 0: zeros
@@ -95,7 +102,9 @@ class VitSpec:
     @property
     def has_class_token(self) -> bool:
         """Whether there is a class token: as the pool needs, unless said otherwise."""
-        return self.pool == "cls" if self.class_token is None else self.class_token
+        if self.class_token is None:
+            return self.pool in CLASS_TOKEN_POOLS
+        return self.class_token
 
 
 @dataclasses.dataclass(frozen=True)
@@ -258,6 +267,13 @@ def nearest(spec: Spec, *, ignored: Iterable[str] = ()) -> str:
 
     family = [name for name, row in VARIANTS.items() if type(row) is type(spec)]
     return min(family, key=distance)
+
+
+def as_overrides(spec: Spec) -> tuple[str, dict[str, Any]]:
+    """(name, overrides) for which `resolve` gives `spec`; the fewest overrides."""
+    name = nearest(spec)
+    differing = different_fields(spec, VARIANTS[name])
+    return name, {field: getattr(spec, field) for field in differing}
 
 
 def _near(word: str, words: Iterable[str]) -> str:

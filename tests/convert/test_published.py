@@ -1,0 +1,84 @@
+"""Tests vit_jax/convert/published.py against a server on this machine."""
+
+import http.server
+import threading
+
+import pytest
+
+from tests.convert.ours import assert_same_arrays
+from tests.convert.test_official import weights_of
+from vit_jax.convert import published
+from vit_jax.convert.files import npz_bytes
+from vit_jax.convert.published import PUBLISHED, is_published, local_file
+from vit_jax.convert.source import read
+from vit_jax.convert.target import encode
+from vit_jax.models.variants import VARIANTS
+
+
+class Server(http.server.BaseHTTPRequestHandler):
+    """Serves one file under every path but /absent."""
+
+    def do_GET(self):
+        self.server.asked.append(self.path)
+        if "absent" in self.path:
+            self.send_error(404)
+            return
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(self.server.content)))
+        self.end_headers()
+        self.wfile.write(self.server.content)
+
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.fixture
+def server(tmp_path, monkeypatch):
+    monkeypatch.setenv("VIT_JAX_CACHE", str(tmp_path / "cache"))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server) as running:
+        running.asked = []
+        running.content = npz_bytes(encode(weights_of("token"), "npz").arrays)
+        running.url = f"http://127.0.0.1:{running.server_port}/"
+        monkeypatch.setattr(published, "_SERVER", running.url)
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        yield running
+        running.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("address", "path"),
+    [
+        ("augreg:B/16", "/vit_models/augreg/B_16-i21k-300ep-lr_0.001-aug_medium1"),
+        ("gs://vit_models/imagenet21k/R50+ViT-B_16.npz", "/vit_models/imagenet21k/R50"),
+        ("LINK/some/where.npz", "/some/where.npz"),
+    ],
+)
+def test_files_are_downloaded_once(server, address, path):
+    address = address.replace("LINK/", server.url)
+    for _ in range(2):
+        assert_same_arrays(read(address).params, weights_of("token").params)
+    (asked,) = server.asked
+    assert asked.startswith(path) and asked.endswith(".npz")
+    assert "+" not in asked
+
+
+def test_equal_names_of_different_links_are_kept_apart(server):
+    files = {local_file(f"{server.url}{folder}/x.npz") for folder in "ab"}
+    assert len(files) == 2
+
+
+def test_absent_files_say_where_to_put_them(server, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"absent.npz can't be downloaded"):
+        read(f"{server.url}absent.npz")
+    assert not list((tmp_path / "cache").glob("*.npz"))
+
+
+def test_names_are_of_our_models_and_others_are_refused(tmp_path):
+    names = {name.removeprefix("augreg:").partition("@")[0] for name in PUBLISHED}
+    assert names <= set(VARIANTS)
+    assert all(is_published(link) for link in PUBLISHED.values())
+    with pytest.raises(ValueError, match="augreg:B/17 is not published; there are"):
+        local_file("augreg:B/17", cache=tmp_path)
+    assert not is_published("gs://my-bucket/run") and not is_published("runs/mine")

@@ -1,0 +1,84 @@
+"""`vit_jax convert`: weights from one layout into another."""
+
+import argparse
+from typing import Any
+
+HELP = "bring weights from one layout into another"
+EXAMPLES = """\
+examples:
+  vit_jax convert runs/digits exported/ --to=timm
+  vit_jax convert ViT-B_16.npz vit_b_16/ --to=huggingface
+  vit_jax convert deit3_small.pth deit3_small.safetensors --to=timm
+  vit_jax convert pytorch_model.bin model/ --to=orbax \\
+      --variant=vit_base_patch16_siglip_224
+
+SOURCE is a training workdir (its newest weights), a folder of Hugging Face's or timm's,
+an .npz, safetensors or PyTorch file, a link, or a published name (augreg:B/16); its
+layout is told by its content. DEST.pth becomes a state dict for torch.load,
+DEST.safetensors the same without PyTorch, DEST.npz NumPy's; any other DEST a folder.
+What was written is read back and compared, bit by bit, before it gets its name."""
+
+_LAYOUTS = ("timm", "huggingface", "torchvision", "npz", "orbax")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the flags of the command."""
+    parser.add_argument("source", metavar="SOURCE", help="workdir, folder or file")
+    parser.add_argument("dest", metavar="DEST", help="file or folder to write")
+    parser.add_argument("--to", required=True, choices=_LAYOUTS, help="layout of DEST")
+    parser.add_argument(
+        "--variant",
+        help="the model's name, ours or timm's, where SOURCE leaves heads, GELU or "
+        "epsilon open",
+    )
+    parser.add_argument(
+        "--image_size",
+        type=int,
+        nargs="+",
+        help="pixels, one number or rows and columns, where SOURCE is no square's",
+    )
+    parser.add_argument(
+        "--overwrite", action="store_true", help="replace DEST where it is there"
+    )
+
+
+def run(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
+    """Converts and says what was found; returns the exit status."""
+    from vit_jax.convert.target import write
+    from vit_jax.weights import read_weights
+
+    if overrides:
+        raise ValueError("convert takes no --config keys; --variant names the model.")
+    weights = read_weights(
+        arguments.source, variant=arguments.variant, image_size=arguments.image_size
+    )
+    print(f"found {_summary(weights)}")
+    for note in weights.notes:
+        print(f"note: {note}")
+    notes = write(weights, arguments.dest, arguments.to, overwrite=arguments.overwrite)
+    for note in notes:
+        print(f"note: {note}")
+    print(f"wrote {arguments.dest} ({arguments.to}); read back, every array is equal")
+    return 0
+
+
+def _summary(weights: Any) -> str:
+    """A line: layout, variant, classes, grid, pool, activation and epsilon."""
+    from vit_jax.convert.layout import stem_stride
+    from vit_jax.models.variants import ResNetSpec, as_overrides
+
+    spec = weights.spec
+    rows, columns = weights.preprocessing["image_size"]
+    name, changed = as_overrides(spec)
+    parts = [f"{weights.layout}: {name}"]
+    sizes = ("width", "depth", "num_heads", "mlp_dim", "patch_size")
+    parts += [f"{key}={changed[key]}" for key in sizes if key in changed]
+    parts += [f"{spec.num_classes} classes", f"images {rows} x {columns}"]
+    if not isinstance(spec, ResNetSpec):
+        stride = stem_stride(spec)
+        parts.append(f"grid {rows // stride} x {columns // stride}")
+        parts.append(f"pool {spec.pool}")
+        gated = spec.mlp == "swiglu"
+        parts.append("SwiGLU" if gated else f"GELU {spec.gelu}")
+        parts.append(f"epsilon {spec.norm_epsilon:g}")
+    return ", ".join(parts)

@@ -1,0 +1,1 @@
+"""Public weights in and out: foreign files and names, and ours."""

@@ -1,0 +1,375 @@
+"""Hugging Face's names: ViT, DeiT and DINOv2, as folders with a config.
+
+Names are those of transformers 4.x, which 5.x writes and reads too; the names that 5.x
+has in memory are read as well.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from vit_jax.convert.layers import (
+    conv,
+    dense,
+    norm,
+    out_projection,
+    packed,
+    same,
+    split_heads,
+)
+from vit_jax.convert.layout import Found
+from vit_jax.convert.rules import Arrays, Rule
+from vit_jax.models.variants import VitSpec
+
+FAMILIES = ("vit", "deit", "dinov2", "dinov2_with_registers")
+GELU_OF = {
+    "gelu": "exact",
+    "gelu_pytorch_tanh": "tanh",
+    "gelu_new": "tanh",
+    "quick_gelu": "quick",
+}
+# What 5.x calls layers in memory -> what lies in files.
+_RENAMED = (
+    (r"^((?:vit|deit)\.)?layers\.", r"\1encoder.layer."),
+    (r"\.attention\.q_proj\.", ".attention.attention.query."),
+    (r"\.attention\.k_proj\.", ".attention.attention.key."),
+    (r"\.attention\.v_proj\.", ".attention.attention.value."),
+    (r"\.attention\.o_proj\.", ".attention.output.dense."),
+)
+_RENAMED_MLP = (
+    (r"(layer\.\d+)\.mlp\.fc1\.", r"\1.intermediate.dense."),
+    (r"(layer\.\d+)\.mlp\.fc2\.", r"\1.output.dense."),
+)
+_MASK = "a mask token, which only pretraining reads, is left out or written as zeros"
+_SLOT = "the class token's position is added to it, or written as zeros"
+
+
+def detect(arrays: Mapping[str, np.ndarray]) -> bool:
+    """Whether the names are this layout's."""
+    return any("embeddings.patch_embeddings.projection.weight" in n for n in arrays)
+
+
+def read(arrays: Mapping[str, np.ndarray], config: Mapping[str, Any]) -> Found:
+    """The model of a folder's content.
+
+    Raises:
+      ValueError: the config describes no model that we have, or lacks an entry.
+    """
+    family = config.get("model_type")
+    if family not in FAMILIES:
+        raise ValueError(
+            f"config.json has model_type={family!r}; it must be one of "
+            f"{', '.join(FAMILIES)}."
+        )
+    prefix = f"{family}."
+    prefix = prefix if any(name.startswith(prefix) for name in arrays) else ""
+    arrays = _as_filed(arrays, family)
+    mask = f"{prefix}embeddings.mask_token"
+
+    def rules(spec: VitSpec) -> list[Rule]:
+        found = table(spec, family, prefix)
+        return [r for r in found if mask in arrays or mask not in r.theirs]
+
+    return Found(_spec(arrays, config, family, prefix), arrays, rules)
+
+
+def family_of(spec: VitSpec) -> tuple[str, str]:
+    """(model type, class) of transformers' model for a spec.
+
+    Raises:
+      ValueError: it has none; lists all that stands in the way.
+    """
+    family = _family(spec)
+    faults = _faults(spec, family)
+    if faults:
+        raise ValueError(
+            f"Hugging Face's {family} can't hold this model:\n  " + "\n  ".join(faults)
+        )
+    start = {
+        "vit": "ViT",
+        "deit": "DeiT",
+        "dinov2": "Dinov2",
+        "dinov2_with_registers": "Dinov2WithRegisters",
+    }[family]
+    if not spec.num_classes:
+        return family, f"{start}Model"
+    teacher = "WithTeacher" if spec.pool == "distilled" else ""
+    return family, f"{start}ForImageClassification{teacher}"
+
+
+def table(spec: VitSpec, family: str, prefix: str) -> list[Rule]:
+    """The table of a model; `prefix` is "" for models without a head."""
+    rules = _embeddings(spec, family, f"{prefix}embeddings")
+    for layer in range(spec.depth):
+        ours, theirs = f"encoder/block_{layer}", f"{prefix}encoder.layer.{layer}"
+        attention = f"{theirs}.attention"
+        names = [f"{attention}.attention.{part}" for part in ("query", "key", "value")]
+        rules += split_heads(f"{ours}/attention", names, spec.num_heads, spec.qkv_bias)
+        rules += out_projection(
+            f"{ours}/attention/out", f"{attention}.output.dense", spec.num_heads
+        )
+        rules += (_dinov2_block if "dinov2" in family else _block)(spec, ours, theirs)
+    rules += norm("encoder/norm", f"{prefix}layernorm")
+    if spec.representation_size:
+        rules += dense("pre_logits", f"{prefix}pooler.dense")
+    if not spec.num_classes:
+        return rules
+    if spec.pool != "distilled":
+        return rules + dense("head", "classifier")
+    return [
+        *rules,
+        *dense("head/class_token", "cls_classifier"),
+        *dense("head/distillation_token", "distillation_classifier"),
+    ]
+
+
+def config_of(
+    spec: VitSpec, image_shape: Sequence[int], class_names: Sequence[str]
+) -> dict[str, Any]:
+    """The config.json of a model.
+
+    Args:
+      spec: the model.
+      image_shape: (rows, columns, channels).
+      class_names: in the order of the logits; () for numbers.
+
+    Raises:
+      ValueError: the family has no such model.
+    """
+    family, architecture = family_of(spec)
+    rows, columns, channels = image_shape
+    if "dinov2" in family and rows != columns:
+        raise ValueError(
+            f"Hugging Face's {family} takes squares alone; the images are {rows} x "
+            f"{columns}."
+        )
+    acts = {v: k for k, v in reversed(GELU_OF.items())}
+    config = {
+        "architectures": [architecture],
+        "model_type": family,
+        "hidden_size": spec.width,
+        "num_hidden_layers": spec.depth,
+        "num_attention_heads": spec.num_heads,
+        "hidden_act": acts[spec.gelu],
+        "layer_norm_eps": spec.norm_epsilon,
+        "image_size": rows if rows == columns else [rows, columns],
+        "patch_size": spec.patch_size,
+        "num_channels": channels,
+        "qkv_bias": spec.qkv_bias,
+        "hidden_dropout_prob": spec.dropout,
+        "attention_probs_dropout_prob": spec.attention_dropout,
+    }
+    if spec.num_classes:
+        names = class_names or [f"LABEL_{i}" for i in range(spec.num_classes)]
+        config["id2label"] = {str(i): name for i, name in enumerate(names)}
+        config["label2id"] = {name: i for i, name in enumerate(names)}
+    if "dinov2" not in family:
+        return config | {"intermediate_size": spec.mlp_dim}
+    swiglu = spec.mlp == "swiglu"
+    ratio = _swiglu_ratio(spec) if swiglu else spec.mlp_dim // spec.width
+    config |= {"mlp_ratio": ratio, "use_swiglu_ffn": swiglu}
+    config["layerscale_value"] = spec.layer_scale
+    if family == "dinov2_with_registers":
+        config["num_register_tokens"] = spec.num_registers
+    return config
+
+
+def _as_filed(arrays: Mapping[str, np.ndarray], family: str) -> dict[str, np.ndarray]:
+    """The arrays by the names that files have, whichever version named them."""
+    renamed = _RENAMED if "dinov2" in family else (*_RENAMED, *_RENAMED_MLP)
+    found: dict[str, np.ndarray] = {}
+    for name, array in arrays.items():
+        for pattern, new in renamed:
+            name = re.sub(pattern, new, name)
+        found[name.replace(".mlp.down_proj.", ".mlp.weights_out.")] = array
+    for name in [name for name in found if ".mlp.gate_proj." in name]:
+        other = name.replace("gate_proj", "up_proj")
+        if other in found:
+            pair = [found.pop(name), found.pop(other)]
+            found[name.replace("gate_proj", "weights_in")] = np.concatenate(pair)
+    return found
+
+
+def _spec(
+    arrays: Mapping[str, np.ndarray],
+    config: Mapping[str, Any],
+    family: str,
+    prefix: str,
+) -> VitSpec:
+    try:
+        width, act = config["hidden_size"], config["hidden_act"]
+        fields = {
+            "width": width,
+            "depth": config["num_hidden_layers"],
+            "num_heads": config["num_attention_heads"],
+            "patch_size": config["patch_size"],
+            "norm_epsilon": config["layer_norm_eps"],
+        }
+    except KeyError as error:
+        raise ValueError(f"config.json lacks {error}; get it again.") from error
+    if act not in GELU_OF:
+        raise ValueError(
+            f"config.json has hidden_act={act!r}; it must be one of "
+            f"{', '.join(GELU_OF)}."
+        )
+    heads = [arrays.get(f"{n}.bias") for n in ("classifier", "cls_classifier")]
+    sizes = [len(head) for head in heads if head is not None]
+    block = f"{prefix}encoder.layer.0"
+    pooler = arrays.get(f"{prefix}pooler.dense.bias")
+    registers = arrays.get(f"{prefix}embeddings.register_tokens")
+    fields |= {
+        "gelu": GELU_OF[act],
+        "qkv_bias": f"{block}.attention.attention.query.bias" in arrays,
+        "num_classes": sizes[0] if sizes else 0,
+        "representation_size": 0 if pooler is None else len(pooler),
+        "layer_scale": float(config.get("layerscale_value", 1.0))
+        if f"{block}.layer_scale1.lambda1" in arrays
+        else 0.0,
+        "num_registers": 0 if registers is None else registers.shape[1],
+        "pool": "cls",
+        **_mlp_fields(arrays, block),
+    }
+    if family == "deit":
+        teacher = "cls_classifier.weight" in arrays
+        fields |= {"num_registers": 1, "pool": "distilled" if teacher else "cls"}
+    if "dinov2" in family and sizes:
+        fields["pool"] = "cls_gap"
+    # Registers have no positions there, so the class token's is added to it.
+    fields["prefix_positions"] = registers is None
+    return VitSpec(**fields)
+
+
+def _mlp_fields(arrays: Mapping[str, np.ndarray], block: str) -> dict[str, Any]:
+    names = ("intermediate.dense.bias", "mlp.fc1.bias", "mlp.weights_in.bias")
+    for name in names:
+        if (bias := arrays.get(f"{block}.{name}")) is not None:
+            gated = "weights_in" in name
+            size = len(bias) // 2 if gated else len(bias)
+            return {"mlp_dim": size, "mlp": "swiglu" if gated else "plain"}
+    raise ValueError(f"the weights have no {block}.{names[0]}; get them again.")
+
+
+def _embeddings(spec: VitSpec, family: str, theirs: str) -> list[Rule]:
+    rules = conv("stem/projection", f"{theirs}.patch_embeddings.projection")
+    position, token = f"{theirs}.position_embeddings", f"{theirs}.cls_token"
+    if spec.prefix_positions:
+        rules.append(same("prefix/class_token", token))
+        rules.append(same("position/table", position))
+    else:
+        names = ("prefix/class_token", "position/table")
+        rules.append(Rule(names, (token, position), _with_slot, _without_slot, _SLOT))
+    if spec.num_registers:
+        name = "distillation_token" if family == "deit" else "register_tokens"
+        rules.append(same("prefix/registers", f"{theirs}.{name}"))
+    if "dinov2" in family:
+        width = spec.width
+
+        def mask(_: Arrays) -> Arrays:
+            return [np.zeros((1, width), np.float32)]
+
+        def nothing(_: Arrays) -> Arrays:
+            return []
+
+        rules.append(Rule((), (f"{theirs}.mask_token",), mask, nothing, _MASK))
+    return rules
+
+
+def _with_slot(arrays: Arrays) -> Arrays:
+    token, position = arrays
+    slot = np.zeros((1, 1, position.shape[-1]), position.dtype)
+    return [token, np.concatenate([slot, position], axis=1)]
+
+
+def _without_slot(arrays: Arrays) -> Arrays:
+    token, position = arrays
+    return [token + position[:, :1], position[:, 1:]]
+
+
+def _block(spec: VitSpec, ours: str, theirs: str) -> list[Rule]:
+    return [
+        *norm(f"{ours}/attention_norm", f"{theirs}.layernorm_before"),
+        *norm(f"{ours}/mlp_norm", f"{theirs}.layernorm_after"),
+        *dense(f"{ours}/mlp/hidden", f"{theirs}.intermediate.dense"),
+        *dense(f"{ours}/mlp/out", f"{theirs}.output.dense"),
+    ]
+
+
+def _dinov2_block(spec: VitSpec, ours: str, theirs: str) -> list[Rule]:
+    rules = [
+        *norm(f"{ours}/attention_norm", f"{theirs}.norm1"),
+        *norm(f"{ours}/mlp_norm", f"{theirs}.norm2"),
+        same(f"{ours}/attention_scale/gamma", f"{theirs}.layer_scale1.lambda1"),
+        same(f"{ours}/mlp_scale/gamma", f"{theirs}.layer_scale2.lambda1"),
+    ]
+    if spec.mlp == "plain":
+        rules += dense(f"{ours}/mlp/hidden", f"{theirs}.mlp.fc1")
+        return rules + dense(f"{ours}/mlp/out", f"{theirs}.mlp.fc2")
+    pair = (f"{ours}/mlp/gate", f"{ours}/mlp/hidden")
+    rules += packed(pair, f"{theirs}.mlp.weights_in")
+    return rules + dense(f"{ours}/mlp/out", f"{theirs}.mlp.weights_out")
+
+
+def _family(spec: VitSpec) -> str:
+    if spec.layer_scale or spec.mlp == "swiglu" or spec.pool == "cls_gap":
+        return "dinov2_with_registers" if spec.num_registers else "dinov2"
+    if spec.num_registers and not spec.prefix_positions:
+        return "dinov2_with_registers"
+    return "deit" if spec.num_registers else "vit"
+
+
+def _faults(spec: VitSpec, family: str) -> list[str]:
+    """All in which the spec is not the family's model."""
+    wanted = {
+        "stem": "patch",
+        "position": "learned_1d",
+        "norm": "layer",
+        "final_norm": "tokens",
+        "has_class_token": True,
+        "window_size": 0,
+    }
+    wanted |= dict.fromkeys(("stem_bias", "out_bias", "mlp_bias"), True)
+    wanted |= dict.fromkeys(("stem_norm", "first_norm", "qk_norm", "inner_norm"), False)
+    faults = [
+        f"{name}={getattr(spec, name)!r} must be {value!r}"
+        for name, value in wanted.items()
+        if getattr(spec, name) != value
+    ]
+    pools = {"vit": ("cls",), "deit": ("cls", "distilled")}.get(family)
+    pools = pools or (("cls_gap",) if spec.num_classes else ("cls",))
+    if spec.pool not in pools:
+        faults.append(f"pool={spec.pool!r} must be {' or '.join(pools)}")
+    if family == "deit" and spec.num_registers != 1:
+        faults.append(f"num_registers={spec.num_registers} must be 1")
+    if spec.representation_size and (spec.num_classes or "dinov2" in family):
+        faults.append(
+            f"representation_size={spec.representation_size} must be 0 beside a head "
+            "and in DINOv2"
+        )
+    if "dinov2" in family:
+        faults += _dinov2_faults(spec)
+    return faults
+
+
+def _dinov2_faults(spec: VitSpec) -> list[str]:
+    faults = []
+    if not spec.layer_scale:
+        faults.append("layer_scale=0.0 must be more than 0")
+    if spec.mlp == "plain" and spec.mlp_dim % spec.width:
+        faults.append(f"mlp_dim={spec.mlp_dim} must be a multiple of width")
+    if spec.mlp == "swiglu" and not _swiglu_ratio(spec):
+        faults.append(f"mlp_dim={spec.mlp_dim} must be what a whole mlp_ratio gives")
+    if not spec.prefix_positions and not spec.num_registers:
+        faults.append("prefix_positions=False must go with registers")
+    if spec.prefix_positions and spec.num_registers:
+        faults.append("prefix_positions=True must go without registers")
+    return faults
+
+
+def _swiglu_ratio(spec: VitSpec) -> int:
+    """The whole ratio from which DINOv2 makes this MLP's width; 0: none does."""
+    for ratio in range(1, 17):
+        if (int(spec.width * ratio * 2 / 3) + 7) // 8 * 8 == spec.mlp_dim:
+            return ratio
+    return 0

@@ -1,0 +1,147 @@
+"""Two-way tables between our parameter names and a foreign layout's.
+
+A table is a list of rules. The engine runs it either way, and refuses in one list every
+array that no rule takes, that is missing, that has the wrong shape or that two rules
+claim, so that no model is half converted.
+"""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+Arrays = Sequence[np.ndarray]
+Shapes = Mapping[str, tuple[int, ...]]
+# Longer lists of faults are cut: where all is wrong, the first lines say why.
+_SHOWN = 12
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """Some of our parameters, the foreign arrays that hold them, and both ways.
+
+    `there` makes theirs from ours and `back` ours from theirs, each from a list of
+    arrays in the order of the names. `fold` says in words what the foreign layout adds
+    up or leaves out; the empty string: the map is one to one, bit by bit.
+    """
+
+    ours: tuple[str, ...]
+    theirs: tuple[str, ...]
+    there: Callable[[Arrays], Arrays]
+    back: Callable[[Arrays], Arrays]
+    fold: str = ""
+
+
+def to_ours(
+    rules: Sequence[Rule],
+    arrays: Mapping[str, np.ndarray],
+    shapes: Shapes,
+    *,
+    source: str,
+) -> dict[str, np.ndarray]:
+    """Our flat parameters from foreign arrays: contiguous, of their own memory.
+
+    Args:
+      rules: the layout's table.
+      arrays: foreign name -> array.
+      shapes: our name -> shape, of the model that the arrays are for.
+      source: what the arrays come from, for messages.
+
+    Raises:
+      ValueError: lists all that is missing, left over, claimed twice or misshapen.
+    """
+    faults = _table_faults(rules, shapes)
+    if not faults:
+        faults = _differences(arrays, foreign_shapes(rules, shapes))
+    if faults:
+        raise ValueError(_refusal(f"{source} does not fit the model", faults))
+    return _run(rules, arrays, forward=False)
+
+
+def to_theirs(
+    rules: Sequence[Rule], params: Mapping[str, np.ndarray], *, layout: str
+) -> dict[str, np.ndarray]:
+    """Foreign arrays from our flat parameters: contiguous, of their own memory.
+
+    Args:
+      rules: the layout's table.
+      params: our name -> array.
+      layout: its name, for messages.
+
+    Raises:
+      ValueError: lists our parameters that the layout has no place for, and those that
+        it needs and that are not there.
+    """
+    shapes = {name: np.shape(array) for name, array in params.items()}
+    faults = _table_faults(rules, shapes)
+    if faults:
+        raise ValueError(_refusal(f"layout {layout} can't hold this model", faults))
+    return _run(rules, params, forward=True)
+
+
+def foreign_shapes(rules: Sequence[Rule], shapes: Shapes) -> dict[str, tuple[int, ...]]:
+    """Foreign name -> shape, for our shapes; found by sending bytes of zeros there."""
+    return {
+        name: array.shape
+        for rule in rules
+        for name, array in zip(
+            rule.theirs,
+            rule.there([np.broadcast_to(np.int8(0), shapes[n]) for n in rule.ours]),
+            strict=True,
+        )
+    }
+
+
+def folds(rules: Sequence[Rule]) -> list[str]:
+    """What the layout adds up or leaves out, in words, each once."""
+    return list(dict.fromkeys(rule.fold for rule in rules if rule.fold))
+
+
+def _run(
+    rules: Sequence[Rule], arrays: Mapping[str, np.ndarray], *, forward: bool
+) -> dict[str, np.ndarray]:
+    found: dict[str, np.ndarray] = {}
+    for rule in rules:
+        names, results = rule.ours, rule.theirs
+        turn = rule.there
+        if not forward:
+            names, results, turn = rule.theirs, rule.ours, rule.back
+        made = turn([np.asarray(arrays[name]) for name in names])
+        for name, array in zip(results, made, strict=True):
+            # A copy even of what is contiguous: no two dicts share memory.
+            found[name] = np.array(array, order="C")
+    return found
+
+
+def _table_faults(rules: Sequence[Rule], shapes: Shapes) -> list[str]:
+    """Where the table and our parameters don't cover one another exactly."""
+    ours = Counter(name for rule in rules for name in rule.ours)
+    theirs = Counter(name for rule in rules for name in rule.theirs)
+    twice = [name for side in (ours, theirs) for name, n in side.items() if n > 1]
+    return [
+        *(f"{name}: matched twice" for name in twice),
+        *(f"{name}: the layout has no place for it" for name in shapes.keys() - ours),
+        *(f"{name}: the layout needs it" for name in ours.keys() - shapes.keys()),
+    ]
+
+
+def _differences(arrays: Mapping[str, np.ndarray], wanted: Shapes) -> list[str]:
+    lines = []
+    for name in dict.fromkeys([*wanted, *arrays]):
+        if name not in arrays:
+            lines.append(f"{name}: missing, must be {list(wanted[name])}")
+            continue
+        shape = list(np.shape(arrays[name]))
+        if name not in wanted:
+            lines.append(f"{name}: no place in the model, {shape}")
+        elif tuple(shape) != tuple(wanted[name]):
+            lines.append(f"{name}: {shape}, must be {list(wanted[name])}")
+    return lines
+
+
+def _refusal(what: str, faults: Sequence[str]) -> str:
+    shown = "\n  ".join(faults[:_SHOWN])
+    rest = len(faults) - _SHOWN
+    more = f"\n  and {rest} more" if rest > 0 else ""
+    return f"{what} ({len(faults)} faults):\n  {shown}{more}"

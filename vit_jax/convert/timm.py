@@ -1,0 +1,342 @@
+"""timm's names: Vision Transformers, DeiT and the ResNet hybrids."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from vit_jax.convert.layers import (
+    conv,
+    dense,
+    fused_heads,
+    norm,
+    out_projection,
+    packed,
+    same,
+)
+from vit_jax.convert.layout import Found
+from vit_jax.convert.rules import Rule
+from vit_jax.convert.timm_names import from_arguments, from_name, guessed_heads
+from vit_jax.models.variants import VitSpec
+
+_BACKBONE = "patch_embed.backbone"
+
+
+def detect(arrays: Mapping[str, np.ndarray]) -> bool:
+    """Whether the names are this layout's."""
+    return any(name.startswith("blocks.0.") for name in arrays)
+
+
+def read(
+    arrays: Mapping[str, np.ndarray],
+    architecture: str = "",
+    arguments: Mapping[str, Any] | None = None,
+    fields: Mapping[str, Any] | None = None,
+    image_size: Sequence[int] | None = None,
+) -> Found:
+    """The model of a state dict.
+
+    Args:
+      arrays: the state dict.
+      architecture: timm's name of the model; "": as most of them are.
+      arguments: what the model was built with, from a folder's config.json.
+      fields: of the spec, as the caller knows them.
+      image_size: (rows, columns), where the position table is no square's.
+
+    Raises:
+      ValueError: blocks are of a kind that we have no model for; or no name says how
+        many heads there are, and the width doesn't.
+    """
+    arrays = {_modern(name): array for name, array in arrays.items()}
+    _refuse_other_blocks(arrays, architecture)
+    said = from_name(architecture) | from_arguments(arguments or {}) | (fields or {})
+    notes = () if architecture else ("GELU, epsilon and heads: as most of timm's",)
+    width = arrays["blocks.0.norm1.weight"].shape[0]
+    if "num_heads" not in said:
+        said["num_heads"] = guessed_heads(width, arrays)
+
+    def rules(spec: VitSpec) -> list[Rule]:
+        return table(spec, fused_gate=_is_packed(arrays))
+
+    spec = VitSpec(**(_shapes(arrays, width, image_size) | said))
+    return Found(spec, arrays, rules, notes)
+
+
+def unsaid(spec: VitSpec) -> dict[str, Any]:
+    """Fields that a state dict's names and shapes can't say, where they are unusual."""
+    assumed = {"gelu": "exact", "norm_epsilon": 1e-6, "pool_prefix": False}
+    return {key: v for key in assumed if (v := getattr(spec, key)) != assumed[key]}
+
+
+def refusals(spec: VitSpec) -> list[str]:
+    """Why timm has no such model; [] where it has."""
+    reasons = []
+    if spec.position not in ("learned_1d", "none"):
+        reasons.append(f"position={spec.position!r} must be 'learned_1d' or 'none'")
+    if spec.pool in ("cls_gap", "none"):
+        reasons.append(f"pool={spec.pool!r} must be cls, gap, map or distilled")
+    if spec.window_size:
+        reasons.append(f"window_size={spec.window_size} must be 0")
+    if spec.mlp_bias != spec.out_bias:
+        reasons.append(f"mlp_bias={spec.mlp_bias} must be out_bias={spec.out_bias}")
+    if spec.stem_norm != (spec.stem_norm and spec.mlp == "swiglu"):
+        reasons.append("stem_norm must go with mlp='swiglu'")
+    if spec.pool == "map" and spec.mlp == "swiglu":
+        reasons.append("pool='map' must go with mlp='plain'")
+    return reasons
+
+
+def table(
+    spec: VitSpec, *, fused_gate: bool = True, pre_logits: bool = True
+) -> list[Rule]:
+    """The table of a model.
+
+    Args:
+      spec: the model.
+      fused_gate: a SwiGLU's gate and hidden layer are one (`SwiGLUPacked`), not two.
+      pre_logits: has the tanh layer that timm had before 2022.
+    """
+    rules = [*_tokens(spec), *_stem(spec)]
+    with_bias = spec.norm == "layer"
+    if spec.position == "learned_1d":
+        rules.append(same("position/table", "pos_embed"))
+    if spec.first_norm:
+        rules += norm("encoder/first_norm", "norm_pre", with_bias)
+    for layer in range(spec.depth):
+        rules += _block(spec, layer, fused_gate)
+    if spec.final_norm == "tokens":
+        rules += norm("encoder/norm", "norm", with_bias)
+    if spec.final_norm == "pooled":
+        rules += norm("head_norm", "fc_norm", with_bias)
+    if spec.pool == "map":
+        rules += _attention_pool(spec)
+    if spec.representation_size and pre_logits:
+        rules += dense("pre_logits", "pre_logits.fc")
+    return rules + _head(spec)
+
+
+def _tokens(spec: VitSpec) -> list[Rule]:
+    rules = []
+    if spec.has_class_token:
+        rules.append(same("prefix/class_token", "cls_token"))
+    if spec.num_registers:
+        name = "dist_token" if spec.pool == "distilled" else "reg_token"
+        rules.append(same("prefix/registers", name))
+    return rules
+
+
+def _head(spec: VitSpec) -> list[Rule]:
+    if not spec.num_classes:
+        return []
+    if spec.pool != "distilled":
+        return dense("head", "head")
+    return [
+        *dense("head/class_token", "head"),
+        *dense("head/distillation_token", "head_dist"),
+    ]
+
+
+def _stem(spec: VitSpec) -> list[Rule]:
+    bias = spec.stem_bias or spec.stem == "resnet"
+    rules = conv("stem/projection", "patch_embed.proj", bias)
+    if spec.stem_norm:
+        rules += norm("stem/norm", "patch_embed.norm", spec.norm == "layer")
+    if spec.stem != "resnet":
+        return rules
+    stem = f"{_BACKBONE}.stem" if spec.stem_units else _BACKBONE
+    rules += conv("stem/root", f"{stem}.conv", bias=False)
+    rules += norm("stem/root_norm", f"{stem}.norm")
+    for stage, count in enumerate(spec.stem_units):
+        for unit in range(count):
+            rules += _unit(stage, unit)
+    return rules
+
+
+def _unit(stage: int, unit: int) -> list[Rule]:
+    ours = f"stem/stages/stage_{stage}_unit_{unit}"
+    theirs = f"{_BACKBONE}.stages.{stage}.blocks.{unit}"
+    rules = []
+    for number in (1, 2, 3):
+        rules += conv(f"{ours}/conv{number}", f"{theirs}.conv{number}", bias=False)
+        rules += norm(f"{ours}/norm{number}", f"{theirs}.norm{number}")
+    if unit == 0:
+        rules += conv(f"{ours}/shortcut", f"{theirs}.downsample.conv", bias=False)
+        rules += norm(f"{ours}/shortcut_norm", f"{theirs}.downsample.norm")
+    return rules
+
+
+def _block(spec: VitSpec, layer: int, fused_gate: bool) -> list[Rule]:
+    ours, theirs = f"encoder/block_{layer}", f"blocks.{layer}"
+    attention, with_bias = f"{ours}/attention", spec.norm == "layer"
+    bias = f"{theirs}.attn.qkv.bias" if spec.qkv_bias else None
+    rules = norm(f"{ours}/attention_norm", f"{theirs}.norm1", with_bias)
+    rules += fused_heads(attention, f"{theirs}.attn.qkv.weight", spec.num_heads, bias)
+    rules += out_projection(
+        f"{attention}/out", f"{theirs}.attn.proj", spec.num_heads, spec.out_bias
+    )
+    if spec.qk_norm:
+        rules += norm(f"{attention}/query_norm", f"{theirs}.attn.q_norm", with_bias)
+        rules += norm(f"{attention}/key_norm", f"{theirs}.attn.k_norm", with_bias)
+    if spec.inner_norm:
+        rules += norm(f"{attention}/inner_norm", f"{theirs}.attn.norm", with_bias)
+        rules += norm(f"{ours}/mlp/inner_norm", f"{theirs}.mlp.norm", with_bias)
+    rules += norm(f"{ours}/mlp_norm", f"{theirs}.norm2", with_bias)
+    rules += _mlp(spec, f"{ours}/mlp", f"{theirs}.mlp", fused_gate)
+    if spec.layer_scale:
+        rules.append(same(f"{ours}/attention_scale/gamma", f"{theirs}.ls1.gamma"))
+        rules.append(same(f"{ours}/mlp_scale/gamma", f"{theirs}.ls2.gamma"))
+    return rules
+
+
+def _mlp(spec: VitSpec, ours: str, theirs: str, fused_gate: bool) -> list[Rule]:
+    bias = spec.mlp_bias
+    rules = dense(f"{ours}/out", f"{theirs}.fc2", bias)
+    if spec.mlp == "plain":
+        return rules + dense(f"{ours}/hidden", f"{theirs}.fc1", bias)
+    if fused_gate:
+        pair = (f"{ours}/gate", f"{ours}/hidden")
+        return rules + packed(pair, f"{theirs}.fc1", bias)
+    rules += dense(f"{ours}/gate", f"{theirs}.fc1_g", bias)
+    return rules + dense(f"{ours}/hidden", f"{theirs}.fc1_x", bias)
+
+
+def _attention_pool(spec: VitSpec) -> list[Rule]:
+    pool, heads = "attn_pool", spec.num_heads
+    return [
+        same("pool/probe", f"{pool}.latent"),
+        *fused_heads(
+            "pool", f"{pool}.q.weight", heads, f"{pool}.q.bias", parts=("query",)
+        ),
+        *fused_heads(
+            "pool", f"{pool}.kv.weight", heads, f"{pool}.kv.bias", ("key", "value")
+        ),
+        *out_projection("pool/out", f"{pool}.proj", heads),
+        *norm("pool/norm", f"{pool}.norm", spec.norm == "layer"),
+        *dense("pool/mlp/hidden", f"{pool}.mlp.fc1"),
+        *dense("pool/mlp/out", f"{pool}.mlp.fc2"),
+    ]
+
+
+def _modern(name: str) -> str:
+    """DeiT III's own files have the names of an older timm."""
+    return re.sub(r"^(blocks\.\d+\.)gamma_([12])$", r"\1ls\2.gamma", name)
+
+
+def _refuse_other_blocks(arrays: Mapping[str, np.ndarray], architecture: str) -> None:
+    if "_rpn_" in architecture:
+        # The arrays have the usual names and shapes, so the name alone tells.
+        raise ValueError(
+            f"blocks with norms after the branches have no model here: {architecture}."
+        )
+    kinds = {
+        "blocks.0.attns.0.norm.weight": "parallel branches (ParallelThingsBlock)",
+        "blocks.0.in_proj.weight": "attention and MLP side by side (ParallelScaling)",
+        "blocks.0.attn.lambda_q1": "differential attention",
+    }
+    for name, kind in kinds.items():
+        if name in arrays:
+            raise ValueError(f"blocks with {kind} have no model here: {name}.")
+
+
+def _is_packed(arrays: Mapping[str, np.ndarray]) -> bool:
+    return "blocks.0.mlp.fc1.weight" in arrays
+
+
+def _shapes(
+    arrays: Mapping[str, np.ndarray], width: int, image_size: Sequence[int] | None
+) -> dict[str, Any]:
+    """Fields of the spec that names and shapes say."""
+    block, patch = "blocks.0", arrays["patch_embed.proj.weight"].shape[-1]
+    fields = _mlp_shapes(arrays, f"{block}.mlp") | _output(arrays)
+    depth = 1 + max(int(m[1]) for n in arrays if (m := re.match(r"blocks\.(\d+)", n)))
+    registers = arrays.get("reg_token", arrays.get("dist_token"))
+    fields["num_registers"] = 0 if registers is None else registers.shape[1]
+    has_class, pool = "cls_token" in arrays, fields["pool"]
+    needs_class = pool in ("cls", "distilled")
+    fields["class_token"] = None if has_class == needs_class else has_class
+    position, slots = arrays.get("pos_embed"), True
+    if position is not None:
+        prefix = has_class + fields["num_registers"]
+        slots = _has_slots(position, prefix, image_size, patch)
+    fields["position"] = "none" if position is None else "learned_1d"
+    return (
+        fields
+        | {
+            "width": width,
+            "depth": depth,
+            "patch_size": patch,
+            "prefix_positions": slots,
+            "stem_bias": "patch_embed.proj.bias" in arrays,
+            "stem_norm": "patch_embed.norm.weight" in arrays,
+            "norm": "layer" if f"{block}.norm1.bias" in arrays else "rms",
+            "first_norm": "norm_pre.weight" in arrays,
+            "qkv_bias": f"{block}.attn.qkv.bias" in arrays,
+            "out_bias": f"{block}.attn.proj.bias" in arrays,
+            "qk_norm": f"{block}.attn.q_norm.weight" in arrays,
+            "inner_norm": f"{block}.attn.norm.weight" in arrays,
+            "layer_scale": 1e-5 if f"{block}.ls1.gamma" in arrays else 0.0,
+        }
+        | _hybrid(arrays)
+    )
+
+
+def _has_slots(
+    position: np.ndarray, prefix: int, image_size: Sequence[int] | None, patch: int
+) -> bool:
+    """Whether the table has rows for the prefix: as that makes the patches fit."""
+    rows = position.shape[1]
+    if image_size is not None:
+        return rows != (image_size[0] // patch) * (image_size[1] // patch)
+    with_slots, without = round((rows - prefix) ** 0.5), round(rows**0.5)
+    return with_slots**2 == rows - prefix or without**2 != rows
+
+
+def _mlp_shapes(arrays: Mapping[str, np.ndarray], mlp: str) -> dict[str, Any]:
+    out = arrays[f"{mlp}.fc2.weight"]
+    hidden = arrays.get(f"{mlp}.fc1.weight")
+    gated = hidden is None or hidden.shape[0] == 2 * out.shape[1]
+    return {
+        "mlp_dim": out.shape[1],
+        "mlp": "swiglu" if gated else "plain",
+        "mlp_bias": f"{mlp}.fc2.bias" in arrays,
+    }
+
+
+def _output(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    head, pre_logits = arrays.get("head.bias"), arrays.get("pre_logits.fc.bias")
+    if "dist_token" in arrays:
+        pool = "distilled"
+    elif "attn_pool.latent" in arrays:
+        pool = "map"
+    else:
+        mean = "fc_norm.weight" in arrays or "cls_token" not in arrays
+        pool = "gap" if mean else "cls"
+    final = "tokens" if "norm.weight" in arrays else "none"
+    return {
+        "pool": pool,
+        "final_norm": "pooled" if "fc_norm.weight" in arrays else final,
+        "num_classes": 0 if head is None else len(head),
+        "representation_size": 0 if pre_logits is None else len(pre_logits),
+        "gelu": "exact",
+    }
+
+
+def _hybrid(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    roots = (f"{_BACKBONE}.conv.weight", f"{_BACKBONE}.stem.conv.weight")
+    if not any(root in arrays for root in roots):
+        return {}
+    pattern = re.compile(re.escape(_BACKBONE) + r"\.stages\.(\d+)\.blocks\.(\d+)\.")
+    units: dict[int, int] = {}
+    for name in arrays:
+        if found := pattern.match(name):
+            stage, unit = int(found[1]), int(found[2])
+            units[stage] = max(units.get(stage, 0), unit + 1)
+    return {
+        "stem": "resnet",
+        "stem_units": tuple(units[stage] for stage in sorted(units)),
+        "stem_bias": True,
+        # timm's 1e-8 lies inside the square root: as good as nothing.
+        "conv_epsilon": 0.0,
+        "group_norm_epsilon": 1e-5,
+    }
