@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import itertools
 import math
 import os
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ import numpy as np
 from vit_jax.data.decode import Picture, UnreadableImage, open_picture
 from vit_jax.data.randomness import shuffled, uniform
 from vit_jax.data.sources import Source
-from vit_jax.data.workers import mark_flags_as_parsed, start_worker
+from vit_jax.data.workers import mark_flags_as_parsed, signals_held, start_worker
 
 Batch = dict[str, np.ndarray]
 Transform = Callable[[Picture, list[float]], np.ndarray]
@@ -245,16 +246,20 @@ def _batches(
 def _assembled(chunks: Any, chunks_per_batch: int) -> Iterator[Batch]:
     """Batches from chunks; ends the workers when it is closed or used up."""
     try:
-        while True:
-            parts = []
-            for _ in range(chunks_per_batch):
-                try:
-                    parts.append(next(chunks))
-                except StopIteration:
-                    return
-            yield _joined(parts)
+        for first in _started(chunks):
+            rest = itertools.islice(chunks, chunks_per_batch - 1)
+            yield _joined([first, *rest])
     finally:
         chunks.close()
+
+
+def _started(chunks: Iterator[Batch]) -> Iterator[Batch]:
+    """The same chunks; the first one starts threads, and these the workers."""
+    with signals_held():
+        first = next(chunks, None)
+    if first is not None:
+        yield first
+        yield from chunks
 
 
 def _reported(

@@ -1,15 +1,18 @@
 """What a process that decodes needs: a start, and an end with its parent."""
 
+import contextlib
 import ctypes
 import os
 import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
 
 import cv2
 from absl import flags
 
+_GROUP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _PARENT_WATCH_SECONDS = 1.0
 _GRACE_SECONDS = 30
 # glibc's malloc.h.
@@ -23,6 +26,17 @@ def mark_flags_as_parsed() -> None:
         flags.FLAGS.mark_as_parsed()
 
 
+@contextlib.contextmanager
+def signals_held() -> Iterator[None]:
+    """Workers started meanwhile get no SIGINT or SIGTERM before `start_worker` has said
+    what these do; else a Ctrl-C would end one that is still importing."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _GROUP_SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def start_worker(parent: int, worker: int, workers: int) -> None:
     """What a worker does first."""
     # A terminal's Ctrl-C and many a scheduler's SIGTERM reach the whole group; the
@@ -30,6 +44,7 @@ def start_worker(parent: int, worker: int, workers: int) -> None:
     # worker that it forgets ends by an alarm.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: signal.alarm(_GRACE_SECONDS))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _GROUP_SIGNALS)
     _keep_freed_memory()
     # The other workers have the other cores.
     cv2.setNumThreads(1)
