@@ -11,7 +11,8 @@ def test_few_images_for_a_plain_vit_are_noted_once(tmp_path, capsys):
     train_and_evaluate(tiny_config(), tmp_path)
     said = capsys.readouterr().err
     assert said.count("note: 1,437 images are few for a ViT from scratch") == 1
-    assert "model.stem=conv" in said
+    for key in ("init.weights", "model.stem=conv", "augment.preset=medium1"):
+        assert key in said
     train_and_evaluate(tiny_config(schedule__total_steps=7), tmp_path)
     assert "note:" not in capsys.readouterr().err
 

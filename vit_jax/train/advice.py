@@ -12,8 +12,8 @@ from vit_jax.weights import model_fields
 # (Dosovitskiy et al. 2021, section 4.3: on ImageNet's 1.3 million).
 _FEW_IMAGES = 100_000
 _WAYS_OUT = (
-    "a convolutional stem (model.stem=conv) or strong augmentation "
-    "(augment.preset=medium1)"
+    "weights to start from (init.weights), a convolutional stem (model.stem=conv) or "
+    "strong augmentation (augment.preset=medium1)"
 )
 
 
