@@ -19,6 +19,7 @@ from vit_jax.data.preprocess import check as check_preprocessing
 from vit_jax.layers.normalize import normalize
 from vit_jax.models.adapt import resize_table, table_grids
 from vit_jax.models.factory import create_model
+from vit_jax.models.preprocessing import Preprocessing
 from vit_jax.models.variants import Spec, resolve
 from vit_jax.workdir import Workdir, read_json
 
@@ -121,7 +122,7 @@ def read_weights(
 
 def _converted(weights: Weights) -> Loaded:
     return Loaded(
-        model=build(weights.spec),
+        model=_made_for(build(weights.spec), weights.preprocessing),
         params=jax.tree.map(jnp.asarray, trees.unflatten(weights.params)),
         preprocessing=weights.preprocessing,
         class_names=weights.class_names,
@@ -162,7 +163,7 @@ def _load(workdir: Workdir, folder: epath.Path, step: int, ema: bool) -> Loaded:
     try:
         check_preprocessing(preprocessing)
         fields = model_fields(section)
-        spec = resolve(section["variant"], fields)
+        spec = resolve(section["variant"], fields | {"num_classes": num_classes})
         model = build_model(section, num_classes=num_classes, dtype=jnp.dtype(dtype))
         shape = (*preprocessing["image_size"], preprocessing["channels"])
         abstract_params(model, shape)
@@ -178,7 +179,7 @@ def _load(workdir: Workdir, folder: epath.Path, step: int, ema: bool) -> Loaded:
     _, params = restore_params(folder, abstract_params(model, trained), step, ema=ema)
     params = resize_params(params, spec, grid_of(model, trained), grid_of(model, shape))
     return Loaded(
-        model=model,
+        model=_made_for(model, preprocessing),
         params=params,
         preprocessing=preprocessing,
         class_names=names,
@@ -187,6 +188,11 @@ def _load(workdir: Workdir, folder: epath.Path, step: int, ema: bool) -> Loaded:
         variant=section["variant"],
         loss=loss,
     )
+
+
+def _made_for(model: nn.Module, preprocessing: Mapping[str, Any]) -> nn.Module:
+    """The model, which now says what images its weights were trained on."""
+    return model.clone(preprocessing=Preprocessing.of(preprocessing))
 
 
 def trained_shape(

@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import vit_jax
@@ -86,3 +87,13 @@ def test_package_hands_on(name):
 def test_package_refuses_unknown_names():
     with pytest.raises(AttributeError, match="has no attribute 'creat_model'"):
         getattr(vit_jax, "creat_" + "model")
+
+
+def test_norms_keep_their_digits_where_the_mean_is_large():
+    norm = vit_jax.create_model("Ti/16").encoder.norm
+    x = np.random.default_rng(0).normal(300, 1, (2, 3, 192)).astype(np.float32)
+    exact = x.astype(np.float64)
+    exact -= exact.mean(-1, keepdims=True)
+    exact /= np.sqrt((exact**2).mean(-1, keepdims=True) + 1e-6)
+    params = {"scale": jnp.ones(192), "bias": jnp.zeros(192)}
+    np.testing.assert_allclose(norm.apply({"params": params}, x), exact, atol=1e-4)

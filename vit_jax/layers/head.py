@@ -68,5 +68,7 @@ class DistilledHead(nn.Module):
 
 
 def _dense(x: jax.Array, kernel: jax.Array, bias: jax.Array) -> jax.Array:
-    x = jnp.dot(x.astype(jnp.float32), kernel)
+    # Accelerators multiply float32 in fewer bits unless told; this is cheap.
+    highest = jax.lax.Precision.HIGHEST
+    x = jnp.dot(x.astype(jnp.float32), kernel, precision=highest)
     return x + bias.reshape((1,) * (x.ndim - 1) + (-1,))

@@ -128,7 +128,9 @@ class ConvStem(nn.Module):
                 dtype=self.dtype,
                 name=f"conv_{index}",
             )
-            norm = nn.LayerNorm(1e-6, dtype=jnp.float32, name=f"norm_{index}")
+            norm = nn.LayerNorm(
+                1e-6, dtype=jnp.float32, use_fast_variance=False, name=f"norm_{index}"
+            )
             x = nn.relu(norm(conv(x)).astype(self.dtype))
         return nn.Conv(self.width, (1, 1), dtype=self.dtype, name="projection")(x)
 

@@ -195,7 +195,8 @@ def _mlp(spec: VitSpec, dtype: jnp.dtype, dropout: float) -> nn.Module:
 def _norm(spec: VitSpec) -> nn.Module:
     if spec.norm == "rms":
         return nn.RMSNorm(spec.norm_epsilon, dtype=jnp.float32)
-    return nn.LayerNorm(spec.norm_epsilon, dtype=jnp.float32)
+    # The fast variance, E[x^2] - E[x]^2, loses all digits where the mean is large.
+    return nn.LayerNorm(spec.norm_epsilon, dtype=jnp.float32, use_fast_variance=False)
 
 
 def _pool(spec: VitSpec, dtype: jnp.dtype) -> nn.Module:

@@ -1,6 +1,8 @@
 """What images a model was made for."""
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -14,3 +16,14 @@ class Preprocessing:
     crop: float = 0.875
     mean: tuple[float, ...] = (0.5, 0.5, 0.5)
     std: tuple[float, ...] = (0.5, 0.5, 0.5)
+
+    @classmethod
+    def of(cls, described: Mapping[str, Any]) -> "Preprocessing":
+        """What a preprocessing.json says (`vit_jax.data.preprocess`)."""
+        cropped = described["resize"] == "center"
+        return cls(
+            image_size=tuple(described["image_size"]),
+            crop=described["crop_fraction"] if cropped else 1.0,
+            mean=tuple(described["mean"]),
+            std=tuple(described["std"]),
+        )
