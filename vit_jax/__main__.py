@@ -51,8 +51,15 @@ def main(arguments: list[str] | None = None) -> int:
         # Whoever read the output has seen enough; nothing may be written at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, ImportError) as error:
         return _fail(error, status=2)
+    except MemoryError as error:
+        print(
+            f"error: there is not enough memory: {error}. Lower model.image_size, the "
+            "model's size or the batch.",
+            file=sys.stderr,
+        )
+        return 1
     except RuntimeError as error:
         return _fail(error, status=1)
     except KeyboardInterrupt:

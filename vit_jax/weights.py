@@ -15,6 +15,7 @@ from vit_jax import trees
 from vit_jax.checkpoint import choose_step, restore_params, stored_shapes
 from vit_jax.convert.layout import Weights, build
 from vit_jax.convert.source import is_foreign, read
+from vit_jax.data.preprocess import check as check_preprocessing
 from vit_jax.layers.normalize import normalize
 from vit_jax.models.adapt import resize_table, table_grids
 from vit_jax.models.factory import create_model
@@ -144,9 +145,15 @@ def _load(workdir: Workdir, folder: epath.Path, step: int, ema: bool) -> Loaded:
         num_classes = section["num_classes"]
     except (KeyError, TypeError) as error:
         raise ValueError(
-            f"{workdir.config} is not the config of a run: it lacks {error}; restore "
-            "it from a copy."
+            f"{workdir.config} is not the config of a run: it lacks groups or keys "
+            f"such as model.num_classes ({error}); restore it from a copy."
         ) from error
+    if not isinstance(num_classes, int) or not isinstance(section["variant"], str):
+        raise ValueError(
+            f"{workdir.config} is damaged: model.variant={section['variant']!r} must "
+            f"be a name and model.num_classes={num_classes!r} a number; restore it "
+            "from a copy."
+        )
     preprocessing = workdir.read_preprocessing()
     names = workdir.read_classes()
     if not 0 < len(names) <= num_classes:
@@ -154,7 +161,12 @@ def _load(workdir: Workdir, folder: epath.Path, step: int, ema: bool) -> Loaded:
             f"{workdir.classes} is damaged: it has {len(names)} lines for a model of "
             f"{num_classes} classes; restore it from a copy."
         )
+    if not all(names):
+        raise ValueError(
+            f"{workdir.classes} is damaged: it has empty lines; restore it from a copy."
+        )
     try:
+        check_preprocessing(preprocessing)
         fields = model_fields(section)
         spec = resolve(section["variant"], fields)
         model = build_model(section, num_classes=num_classes, dtype=jnp.dtype(dtype))

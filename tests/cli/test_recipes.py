@@ -91,3 +91,23 @@ def test_an_argument_without_a_plain_default_is_refused(tmp_path):
 def test_what_a_paper_does_not_have_is_refused(recipe, message):
     with pytest.raises(ValueError, match=message):
         load_config(recipe, {})
+
+
+def test_a_recipe_that_fails_is_named_with_its_line(tmp_path):
+    recipe = tmp_path / "r.py"
+    head = "from vit_jax.config import default_config\n\n\ndef get_config():\n"
+    recipe.write_text(
+        head + "    config = default_config()\n    config.model.widht = 3\n"
+    )
+    with pytest.raises(ValueError, match=r"\(AttributeError, line 6\)") as caught:
+        load_config(str(recipe), {})
+    assert len(str(caught.value)) < 500
+
+
+def test_a_key_that_a_recipe_adds_is_a_fault(tmp_path):
+    recipe = tmp_path / "r.py"
+    head = "from vit_jax.config import default_config\n\n\ndef get_config():\n"
+    body = "    c = default_config()\n    c.unlock()\n    c.foo = 3\n    return c\n"
+    recipe.write_text(head + body)
+    _, faults = load_config(str(recipe), {})
+    assert faults == ["foo is not a configuration key; `vit_jax config` lists them."]

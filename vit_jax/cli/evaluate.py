@@ -68,6 +68,8 @@ def run(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
         print(json.dumps(figures, indent=2))
     else:
         print("\n".join(_lines(figures)))
+    for name in figures.get("skipped", ()):
+        print(f"skipped, since it can't be read: {name}", file=sys.stderr)
     if "warning" in figures:
         print(figures["warning"], file=sys.stderr)
     if figures.get("confusion"):

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 from typing import Any
 
@@ -60,7 +61,7 @@ def predict_and_print(
     from vit_jax.models.adapt import ZERO_HEAD, head_is_zero
     from vit_jax.weights import load, make_logits
 
-    files = find_images(paths)
+    files = find_images([os.path.expanduser(path) for path in paths])
     loaded = load(workdir, checkpoint)
     if head_is_zero(loaded.params):
         print(ZERO_HEAD, file=sys.stderr)

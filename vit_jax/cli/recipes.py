@@ -5,7 +5,9 @@ import difflib
 import importlib
 import importlib.util
 import inspect
+import os
 import pkgutil
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -15,6 +17,8 @@ from ml_collections import ConfigDict
 
 import vit_jax.configs
 from vit_jax import config as configuration
+
+_LONGEST = 300
 
 
 def load_config(recipe: str, overrides: dict[str, str]) -> tuple[ConfigDict, list[str]]:
@@ -40,7 +44,8 @@ def load_config(recipe: str, overrides: dict[str, str]) -> tuple[ConfigDict, lis
     # A recipe is the user's own program and may fail in any way.
     except (Exception, SystemExit) as error:
         raise ValueError(
-            f"--config={recipe} can't be used ({type(error).__name__}): {error}"
+            f"--config={recipe} can't be used ({type(error).__name__}"
+            f"{_line_of(error, path)}): {_first_lines(error)}"
         ) from error
     if not isinstance(config, ConfigDict):
         raise ValueError(
@@ -53,7 +58,24 @@ def load_config(recipe: str, overrides: dict[str, str]) -> tuple[ConfigDict, lis
             f"--config={recipe} lacks {', '.join(missing[:5])}; get_config() must "
             "start from vit_jax.config.default_config() and only change values."
         )
-    return config, configuration.override(config, overrides)
+    faults = configuration.unknown_keys(config)
+    return config, [*faults, *configuration.override(config, overrides)]
+
+
+def _line_of(error: BaseException, path: Path | None) -> str:
+    """ ", line N": where the user's file was when it failed."""
+    lines = [
+        line
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if path is not None and frame.f_code.co_filename == str(path)
+    ]
+    return f", line {lines[-1]}" if lines else ""
+
+
+def _first_lines(error: BaseException) -> str:
+    """The error's text without the dump of the whole config that some carry."""
+    text = str(error)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …"
 
 
 def recipe_arguments(name: str) -> dict[str, Any]:
@@ -69,6 +91,7 @@ def recipe_names() -> list[str]:
 
 def _split(recipe: str) -> tuple[str, str]:
     """(name or path, text of the arguments)."""
+    recipe = os.path.expanduser(recipe)
     if Path(recipe).is_file():
         return recipe, ""
     path, mark, text = recipe.partition(".py:")

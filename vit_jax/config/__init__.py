@@ -18,6 +18,7 @@ from vit_jax.config.values import (
     image_shape,
     override,
     to_json,
+    unknown_keys,
 )
 
 __all__ = [
@@ -33,4 +34,5 @@ __all__ = [
     "refuse",
     "shown",
     "to_json",
+    "unknown_keys",
 ]

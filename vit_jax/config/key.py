@@ -89,7 +89,7 @@ def requirement(key: Key) -> str:
     if key.entries:
         return ENTRIES[key.entries].requirement
     kind = {int: "a whole number", float: "a number", bool: "true or false"}
-    kind |= {str: "text", tuple: f"one or more numbers, such as {shown(key.default)},"}
+    kind |= {str: "text", tuple: f"one or more numbers such as {shown(key.default)}"}
     words = kind[key.type]
     if key.minimum is not None and key.maximum is not None:
         return f"{words} from {_plain(key.minimum)} to {_plain(key.maximum)}"

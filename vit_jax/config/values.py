@@ -48,6 +48,12 @@ def override(config: ConfigDict, assignments: Mapping[str, str]) -> list[str]:
     return faults
 
 
+def unknown_keys(config: ConfigDict) -> list[str]:
+    """A sentence about each key that a recipe added, which it can once unlocked."""
+    names = _flatten_dict(config.to_dict())
+    return [unknown_key(name) for name in names if name not in BY_NAME]
+
+
 def to_json(config: ConfigDict) -> str:
     """The config as JSON text, whose values `from_values` takes back."""
     return json.dumps(config.to_dict(), indent=2)

@@ -13,6 +13,7 @@ from etils import epath
 from vit_jax import trees
 from vit_jax.checkpoint import Checkpoints, restore_params
 from vit_jax.convert.layout import Weights, shapes_of
+from vit_jax.data.preprocess import check as check_preprocessing
 from vit_jax.models.checks import check
 from vit_jax.models.variants import ResNetSpec, Spec, VitSpec
 from vit_jax.workdir import Workdir, read_json
@@ -33,6 +34,7 @@ def read_model(path: epath.Path) -> Weights:
         spec = spec_of(said["kind"], said["fields"])
         check(spec)
         preprocessing = workdir.read_preprocessing()
+        check_preprocessing(preprocessing)
         shape = (*preprocessing["image_size"], preprocessing["channels"])
         abstract = _abstract(spec, shape, said["dtypes"])
     except (KeyError, TypeError, ValueError) as error:

@@ -9,7 +9,7 @@ from vit_jax.data.decode import Picture, as_image
 # (top, left, height, width) in pixels.
 Box = tuple[float, float, float, float]
 
-_FILTERS = {
+FILTERS = {
     "bilinear": pillow.Resampling.BILINEAR,
     "bicubic": pillow.Resampling.BICUBIC,
 }
@@ -30,7 +30,7 @@ def resize(
         return image
     resized = as_image(image).resize(
         image_size[::-1],
-        _FILTERS[interpolation],
+        FILTERS[interpolation],
         box=(left, top, left + width, top + height),
     )
     return np.asarray(resized).reshape(*image_size, channels)

@@ -11,6 +11,7 @@ from PIL import Image as pillow
 from vit_jax.data.decode import Picture, as_image
 from vit_jax.data.resample import Box, resize, sampled
 
+RESIZES = ("stretch", "center")
 _ATTEMPTS = 10
 _GEOMETRY_DRAWS = 3 + 2 * _ATTEMPTS
 

@@ -1,5 +1,6 @@
 """Evaluating a finished or running workdir as training would."""
 
+import collections
 import csv
 import json
 import os
@@ -55,11 +56,13 @@ def evaluate_workdir(
     real_labels = read_real(real) if real else None
     loaded = load(path, checkpoint)
     config = configuration.from_values(read_json(Workdir(path).config))
+    configuration.refuse(configuration.check(config))
     others = () if source or split else config.evals.sets
     config.data.eval.source = source or config.data.eval.source or config.data.source
     config.data.eval.split = split or config.data.eval.split
     config.data.eval.batch_size = batch_size or config.data.eval.batch_size
-    data = open_evaluation(config, loaded.class_names)
+    skipped: collections.Counter[str] = collections.Counter()
+    data = open_evaluation(config, loaded.class_names, skipped=skipped)
     sums = classification.make_sums(make_logits(loaded.model, loaded.preprocessing))
     figures = {
         "step": loaded.step,
@@ -70,6 +73,8 @@ def evaluate_workdir(
         figures |= _from_predictions(
             loaded, data, per_class, confusion_file, real_labels
         )
+    if skipped:
+        figures["skipped"] = sorted(skipped)
     if head_is_zero(loaded.params):
         figures["warning"] = ZERO_HEAD
     if others:

@@ -28,14 +28,14 @@ class Faults(list):
         """`make()`, or None where it fails or the values that it reads are wrong.
 
         Args:
-          make: may raise ValueError or OSError, which become faults.
+          make: may raise ValueError, OSError or ImportError, which become faults.
           prefixes: of the keys that `make` reads.
         """
         if any(fault.startswith(prefixes) for fault in self._wrong):
             return None
         try:
             return make()
-        except (ValueError, OSError) as error:
+        except (ValueError, OSError, ImportError) as error:
             self.extend(str(error).splitlines())
             return None
 
