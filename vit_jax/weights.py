@@ -110,9 +110,15 @@ def read_weights(
         return read(path, variant=variant, image_size=image_size)
     loaded = load(path)
     flat = trees.flatten(jax.device_get(loaded.params))
+    head = flat.get("head/kernel", flat.get("head/class_token/kernel"))
+    # A run's config has these two beside the model's own words.
+    said = {
+        "num_classes": 0 if head is None else head.shape[-1],
+        "image_size": loaded.preprocessing["image_size"][0],
+    }
     return Weights(
         layout="orbax",
-        spec=loaded.spec,
+        spec=dataclasses.replace(loaded.spec, **said),
         params={name: np.asarray(leaf) for name, leaf in flat.items()},
         preprocessing=loaded.preprocessing,
         class_names=loaded.class_names,

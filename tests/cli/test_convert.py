@@ -42,7 +42,7 @@ def test_a_run_goes_out_and_comes_back(workdir, name, layout, tmp_path, capsys):
     assert main(["convert", str(workdir), str(dest), f"--to={layout}"]) == 0
     said = capsys.readouterr().out
     spec = vit_jax.load(workdir).spec
-    assert f"{spec.num_classes} classes, images " in said
+    assert "10 classes, images 8 x 8, grid " in said
     assert f"pool {spec.pool}, GELU {spec.gelu}, epsilon " in said
     assert "read back, every array is equal" in said
     fields = {"gelu": spec.gelu, "norm_epsilon": spec.norm_epsilon}
