@@ -28,7 +28,6 @@ def run(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
     from vit_jax.cli.recipes import load_config
     from vit_jax.train.evaluate import evaluate_workdir
     from vit_jax.train.loop import train_and_evaluate
-    from vit_jax.workdir import Workdir
 
     workdir = arguments.workdir
     print("Training a small Vision Transformer on 1,437 real images of digits.")
@@ -42,7 +41,7 @@ def run(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
         f"{figures['accuracy']:.2%} of {figures['examples']} test images that training "
         "never saw.\n"
     )
-    files = _write_examples(Path(Workdir(workdir).path) / "examples")
+    files = _write_examples(Path(workdir).expanduser() / "examples")
     status = predict_and_print(workdir, [str(file) for file in files])
     print(_what_next(workdir, files[0].parent))
     return status
