@@ -2,6 +2,7 @@
 
 import io
 
+import cv2
 import numpy as np
 import pytest
 from PIL import Image, ImageOps
@@ -63,6 +64,20 @@ def test_16_bits_are_scaled_to_8(kind):
     np.testing.assert_array_equal(image[0, :, 0], [0, 1, 128, 255])
 
 
+def png_of(deep: np.ndarray) -> bytes:
+    return cv2.imencode(".png", deep[..., ::-1])[1].tobytes()
+
+
+def test_16_bit_colours_keep_the_high_byte_as_in_pillow():
+    deep = np.zeros((1, 5, 3), np.uint16)
+    deep[0, :, 1] = (0, 255, 256, 128 * 257 + 255, 65535)
+    data = png_of(deep)
+    image = decode(data, 3)
+    np.testing.assert_array_equal(image[0, :, 1], [0, 0, 1, 129, 255])
+    np.testing.assert_array_equal(image, Image.open(io.BytesIO(data)))
+    assert np.abs(image - deep / 257).max() <= 1
+
+
 def test_cmyk_jpeg_keeps_its_colours():
     red = encoded(Image.new("CMYK", (8, 8), (0, 255, 255, 0)), "JPEG", quality=95)
     np.testing.assert_allclose(decode(red, 3)[4, 4], [255, 0, 0], atol=4)
@@ -100,6 +115,52 @@ def test_exif_orientation_is_applied(orientation, kind):
     assert picture.shape == upright.size[::-1]
     np.testing.assert_array_equal(picture.pixels(), upright)
     assert picture.draft(2).shape[:2] == tuple(side // 2 for side in picture.shape)
+
+
+def with_segment(jpeg: bytes, marker: int, content: bytes, fill: int = 0) -> bytes:
+    """The JPEG with one more segment right after its start."""
+    size = (len(content) + 2).to_bytes(2, "big")
+    segment = b"\xff" * fill + b"\xff" + bytes([marker]) + size + content
+    return jpeg[:2] + segment + jpeg[2:]
+
+
+@pytest.mark.parametrize(("before", "fill"), [(0, 0), (5_000, 0), (60_000, 3)])
+def test_orientation_is_found_behind_long_segments(before, fill):
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    data = encoded(PHOTO, "JPEG", exif=exif)
+    for _ in range(2):
+        data = with_segment(data, 0xE2, bytes(before), fill)
+    assert Image.open(io.BytesIO(data)).getexif()[0x0112] == 6
+    picture = open_picture(data, 3)
+    assert picture.shape == (48, 40)
+    upright = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
+    np.testing.assert_array_equal(picture.pixels(), upright)
+
+
+def test_orientation_in_xmp_is_applied_as_in_pillow():
+    xmp = b'http://ns.adobe.com/xap/1.0/\0<x tiff:Orientation="8"/>'
+    data = with_segment(encoded(PHOTO, "JPEG"), 0xE1, xmp)
+    upright = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
+    assert upright.size == (40, 48)
+    np.testing.assert_array_equal(decode(data, 3), upright)
+
+
+def test_the_word_exif_in_the_pixels_means_nothing():
+    data = encoded(PHOTO, "JPEG")
+    plain = decode(data, 3)
+    marked = with_segment(data, 0xE2, b"Exif\0\0no such thing")
+    np.testing.assert_array_equal(decode(marked, 3), plain)
+
+
+@pytest.mark.parametrize("kind", ["EPS", "PPM", "TGA", "ICO", "PCX", "PDF", "JPEG2000"])
+def test_no_reader_but_those_of_common_kinds_sees_the_bytes(kind, monkeypatch):
+    data = encoded(PHOTO, kind)
+    ran = []
+    monkeypatch.setattr("subprocess.check_call", lambda *a, **k: ran.append(a))
+    with pytest.raises(UnreadableImage, match="no image of a known kind"):
+        decode(data, 3)
+    assert not ran
 
 
 def test_the_bytes_decide_the_kind_not_the_name():
@@ -186,4 +247,30 @@ def test_pixels_of_any_layout_are_taken():
     grey = np.arange(12, dtype=np.uint8).reshape(3, 4)
     np.testing.assert_array_equal(decode(grey, 3)[..., 2], grey)
     np.testing.assert_array_equal(decode(grey[..., None], 1)[..., 0], grey)
-    assert decode(smooth_pixels(5, 6), 1).shape == (5, 6, 1)
+    luma = np.asarray(Image.fromarray(smooth_pixels(5, 6)).convert("L"))
+    np.testing.assert_array_equal(decode(smooth_pixels(5, 6), 1)[..., 0], luma)
+
+
+@pytest.mark.parametrize("mode", ["L", "LA", "RGB", "RGBA"])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_pixels_follow_the_rules_of_files(mode, channels):
+    image = PHOTO.convert(mode)
+    if mode.endswith("A"):
+        image.putalpha(Image.fromarray(smooth_pixels(40, 48, seed=5)[..., 0]))
+    pixels = decode(np.asarray(image), channels)
+    assert pixels.shape == (40, 48, channels)
+    np.testing.assert_array_equal(pixels, decode(encoded(image, "PNG"), channels))
+
+
+@pytest.mark.parametrize(
+    "pixels",
+    [
+        np.zeros((4, 4), np.float32),
+        np.zeros((4, 4, 5), np.uint8),
+        np.zeros((2, 4, 4, 3), np.uint8),
+        np.zeros((0, 4, 3), np.uint8),
+    ],
+)
+def test_pixels_of_another_layout_are_refused(pixels):
+    with pytest.raises(UnreadableImage, match=r"must be uint8 \[Y, X\] or"):
+        decode(pixels, 3)

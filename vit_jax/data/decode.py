@@ -4,7 +4,8 @@
     1 bit                    0 and 255
     palette                  the palette's colours
     alpha, transparency      laid on white
-    16 bit                   divided by 257
+    16 bit, grey             divided by 257
+    16 bit, colour           the high byte, as Pillow and all that builds on it has it
     CMYK                     as its inks look on paper, Adobe's inverted ones too
     animated, several pages  the first frame
     EXIF orientation         applied
@@ -23,9 +24,15 @@ import simplejpeg
 from PIL import Image as pillow
 from PIL import ImageOps, UnidentifiedImageError
 
+# Pillow has some forty readers, of which one runs Ghostscript: bytes from strangers
+# meet these alone. JPEG's hands on MPO, what cameras write with several pictures.
+_FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
+pillow.init()
 _JPEG_SHRINKS = (1, 2, 4, 8)
 _JPEG_SPACES = {"Gray", "YCbCr", "RGB"}
 _ORIENTATION = 0x0112
+# Of a JPEG's segments: what stands before the pixels, and APP1.
+_START_OF_SCAN, _METADATA = b"\xda", b"\xe1"
 # Of eight EXIF orientations, (transpose, flip rows, flip columns) in this order.
 _TURNS = {
     1: (False, False, False),
@@ -37,6 +44,7 @@ _TURNS = {
     7: (True, True, True),
     8: (True, True, False),
 }
+_ARRAY_CHANNELS = (1, 2, 3, 4)
 _REASONS = (
     OSError,
     ValueError,
@@ -81,9 +89,10 @@ class Picture(Protocol):
 
 
 def open_picture(image: bytes | np.ndarray, channels: int) -> Picture:
-    """A picture of an encoded image, or of pixels [Y, X] or [Y, X, C].
+    """A picture of an encoded image, or of uint8 pixels [Y, X] or [Y, X, C].
 
     Args:
+      image: pixels have 1 (grey), 2 (grey, alpha), 3 (RGB) or 4 (RGB, alpha) channels.
       channels: 3 for RGB or 1 for grey.
 
     Raises:
@@ -114,11 +123,15 @@ class _ArrayPicture:
     def __init__(self, pixels: np.ndarray, channels: int):
         if pixels.ndim == 2:
             pixels = pixels[..., None]
+        known = pixels.ndim == 3 and pixels.shape[-1] in _ARRAY_CHANNELS
+        if not known or not pixels.size or pixels.dtype != np.uint8:
+            raise UnreadableImage(
+                f"its pixels are {pixels.dtype} {list(pixels.shape)}; they must be "
+                "uint8 [Y, X] or [Y, X, C] with 1 to 4 channels"
+            )
         if pixels.shape[-1] != channels:
-            if pixels.shape[-1] == 1:
-                pixels = np.repeat(pixels, channels, axis=-1)
-            else:
-                pixels = _as_array(pillow.fromarray(pixels).convert("L"))
+            mode = "RGB" if channels == 3 else "L"
+            pixels = _as_array(_plain(as_image(pixels)).convert(mode))
         self.shape = pixels.shape[:2]
         self._pixels = pixels
 
@@ -177,7 +190,7 @@ class _FilePicture:
         if not data:
             raise UnreadableImage("the file is empty")
         try:
-            self._opened = pillow.open(io.BytesIO(data))
+            self._opened = pillow.open(io.BytesIO(data), formats=_FORMATS)
             turned = self._opened.getexif().get(_ORIENTATION, 1) in (5, 6, 7, 8)
         except _REASONS as error:
             raise UnreadableImage(_reason(error)) from error
@@ -215,14 +228,32 @@ def _plain(image: pillow.Image) -> pillow.Image:
 
 
 def _jpeg_orientation(data: bytes) -> int:
-    # EXIF is the first thing after the start of a file, where there is any.
-    if data.find(b"Exif\0\0", 0, 4096) < 0:
+    if not _has_metadata(data):
         return 1
     try:
-        orientation = pillow.open(io.BytesIO(data)).getexif().get(_ORIENTATION, 1)
+        opened = pillow.open(io.BytesIO(data), formats=_FORMATS)
+        orientation = opened.getexif().get(_ORIENTATION, 1)
     except _REASONS as error:
         raise ValueError("EXIF") from error
     return orientation if orientation in _TURNS else 1
+
+
+def _has_metadata(data: bytes) -> bool:
+    """Whether a JPEG may say how it is turned, in EXIF or XMP: whether a segment APP1
+    comes before its pixels, or the segments can't be walked."""
+    place = 2
+    while data[place : place + 1] == b"\xff":
+        marker = data[place + 1 : place + 2]
+        if marker == b"\xff":
+            # A fill byte.
+            place += 1
+            continue
+        if marker == _START_OF_SCAN:
+            return False
+        if marker == _METADATA:
+            return True
+        place += 2 + int.from_bytes(data[place + 2 : place + 4], "big")
+    return True
 
 
 def _turned(
@@ -244,7 +275,7 @@ def _drafted(image: pillow.Image, shrink: int) -> np.ndarray:
 
 
 def as_image(pixels: np.ndarray) -> pillow.Image:
-    """A Pillow image, grey or RGB, of uint8 [Y, X, 1] or [Y, X, 3]."""
+    """A Pillow image of uint8 [Y, X, C]: grey, RGB, or either with alpha."""
     if pixels.shape[-1] == 1:
         return pillow.fromarray(pixels[..., 0])
     return pillow.fromarray(pixels)
