@@ -5,6 +5,7 @@ import pytest
 
 from tests.data.pictures import smooth_pixels
 from vit_jax.data.decode import decode
+from vit_jax.data.published import TfdsSource
 from vit_jax.data.sources import open_source
 
 
@@ -21,6 +22,21 @@ def test_a_prepared_set_is_read_undecoded(tiny_photos):
     ]
     assert len(seeds) == 1 and seeds[0] % 3 == label
     assert sorted(source.labels()) == [0, 0, 0, 1, 1, 1, 2, 2]
+
+
+def test_labels_are_read_once():
+    class Records(list):
+        reads = 0
+
+        def __getitem__(self, index):
+            self.reads += 1
+            return super().__getitem__(index)
+
+    records = Records({"image": b"", "label": number % 2} for number in range(6))
+    source = TfdsSource(records, ("a", "b"), "six")
+    for _ in range(3):
+        np.testing.assert_array_equal(source.labels(), [0, 1, 0, 1, 0, 1])
+    assert records.reads == 6
 
 
 def test_parts_of_splits_are_those_of_tfds(tiny_photos):

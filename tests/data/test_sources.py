@@ -1,6 +1,7 @@
 """Tests vit_jax/data/sources.py and the kinds of sources that it opens."""
 
 import gzip
+import hashlib
 import json
 import os
 import pickle
@@ -266,6 +267,28 @@ def test_idx_files_are_read_plain_and_gzipped(tmp_path):
         open_source(str(tmp_path / "mnist"), "val")
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("shirt\nshoe\n", "classes.txt lists 2 classes and the labels go up to 2"),
+        ("shirt\n\nbag\n", "classes.txt: class '' must be one line"),
+        ("shirt\nbag\nbag\n", "classes.txt: class 'bag' must be listed once"),
+    ],
+)
+def test_a_list_of_classes_that_does_not_fit_is_refused(tmp_path, text, message):
+    write_idx(tmp_path / "mnist", 7, "train")
+    (tmp_path / "mnist" / "classes.txt").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        open_source(str(tmp_path / "mnist"), "train")
+
+
+def test_a_class_that_no_image_has_keeps_its_line(tmp_path):
+    write_idx(tmp_path / "mnist", 7, "train")
+    (tmp_path / "mnist" / "classes.txt").write_text("shirt\nshoe\nbag\nboot\n")
+    source = open_source(str(tmp_path / "mnist"), "train")
+    assert source.class_names == ("shirt", "shoe", "bag", "boot")
+
+
 def test_damaged_idx_files_are_refused(tmp_path):
     write_idx(tmp_path / "mnist", 7, "train")
     images = tmp_path / "mnist" / "train-images-idx3-ubyte"
@@ -311,6 +334,17 @@ def test_digits_splits_are_complete_and_apart():
         ValueError, match="digits has the splits train and test, not val"
     ):
         open_source("digits", "val")
+
+
+def test_the_split_of_the_digits_never_changes():
+    digests = {}
+    for split in ("train", "test"):
+        source = open_source("digits", split)
+        digest = hashlib.sha256(source.labels().tobytes())
+        for index in range(len(source)):
+            digest.update(source[index][0].tobytes())
+        digests[split] = digest.hexdigest()[:16]
+    assert digests == {"train": "59cbe8621e707bdb", "test": "491c5bc39c6b5bfb"}
 
 
 def test_files_and_folders_to_predict_are_found(tmp_path):

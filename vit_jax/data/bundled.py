@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from vit_jax.data.labels import balanced_order
+from vit_jax.data.randomness import shuffled
 
 _DIGITS_TEST_SIZE = 360
 _DIGITS_SPLITS = ("train", "test")
@@ -54,7 +54,7 @@ def open_digits(split: str) -> ArraySource:
     from sklearn.datasets import load_digits
 
     digits = load_digits()
-    order = balanced_order(digits.target, seed=0)
+    order = _digits_order(digits.target)
     chosen = (
         order[:-_DIGITS_TEST_SIZE] if split == "train" else order[-_DIGITS_TEST_SIZE:]
     )
@@ -62,3 +62,15 @@ def open_digits(split: str) -> ArraySource:
     images = np.round(digits.images[chosen] * (255 / 16)).astype(np.uint8)
     names = tuple(str(digit) for digit in range(10))
     return ArraySource(images, digits.target[chosen], names, f"digits {split}")
+
+
+def _digits_order(labels: np.ndarray) -> np.ndarray:
+    """The order that the digits' split is cut from, every stretch with the classes in
+    proportion. It is a rule of its own, never to be changed: published results stand
+    on this split."""
+    places = np.empty(len(labels))
+    for label in np.unique(labels):
+        members = np.flatnonzero(labels == label)
+        ranks = shuffled(0, np.arange(len(members)), len(members))
+        places[members] = (ranks + 0.5) / len(members)
+    return np.lexsort((labels, places))

@@ -7,6 +7,7 @@ import numpy as np
 from etils import epath
 
 from vit_jax.data.bundled import ArraySource
+from vit_jax.data.labels import class_list
 
 # Split -> how its files' names start.
 _PREFIXES = {"train": "train", "test": "t10k"}
@@ -23,7 +24,8 @@ def open_idx(folder: epath.Path, split: str) -> ArraySource:
     test, plain or gzipped. Classes are the lines of classes.txt, or numbers.
 
     Raises:
-      ValueError: there is no such split.
+      ValueError: there is no such split, a file is damaged, or classes.txt lists too
+        few classes.
       FileNotFoundError: one of the two files is missing.
     """
     if split not in _PREFIXES:
@@ -33,12 +35,24 @@ def open_idx(folder: epath.Path, split: str) -> ArraySource:
         raise ValueError(
             f"{folder} has {len(images)} images and {len(labels)} labels in {split}."
         )
-    listed = folder / "classes.txt"
-    if listed.exists():
-        names = tuple(listed.read_text().split("\n"))[: int(labels.max()) + 1]
-    else:
-        names = tuple(str(number) for number in range(int(labels.max()) + 1))
+    names = _class_names(folder / "classes.txt", int(labels.max(initial=0)) + 1)
     return ArraySource(images, labels, names, f"{folder} {split}")
+
+
+def _class_names(listed: epath.Path, count: int) -> tuple[str, ...]:
+    """The lines of the list, or numbers where there is none; `count` or more."""
+    if not listed.exists():
+        return tuple(str(number) for number in range(count))
+    lines = listed.read_text().rstrip().splitlines()
+    if len(lines) < count:
+        raise ValueError(
+            f"{listed} lists {len(lines)} classes and the labels go up to "
+            f"{count - 1}; give it a line for each class."
+        )
+    try:
+        return class_list(lines)
+    except ValueError as error:
+        raise ValueError(f"{listed}: {error}") from error
 
 
 def read_idx(data: bytes) -> np.ndarray:

@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from vit_jax.data.labels import class_list
+
 
 class TfdsSource:
     """A split of a prepared TFDS set, images as the encoded bytes that it stores."""
@@ -12,6 +14,7 @@ class TfdsSource:
         self.class_names = class_names
         self._records = records
         self._title = title
+        self._labels: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self._records)
@@ -24,7 +27,11 @@ class TfdsSource:
         return f"{self._title} {index}"
 
     def labels(self) -> np.ndarray:
-        return np.array([self[index][1] for index in range(len(self))], np.int32)
+        # They lie inside the records, so that all must be read; once is enough.
+        if self._labels is None:
+            labels = [self[index][1] for index in range(len(self))]
+            self._labels = np.array(labels, np.int32)
+        return self._labels
 
 
 def open_tfds(name: str, split: str) -> TfdsSource:
@@ -60,7 +67,8 @@ def open_tfds(name: str, split: str) -> TfdsSource:
             f"tfds:{name} has no split {split}; it has "
             f"{', '.join(builder.info.splits)}, and parts such as train[:98%]."
         ) from error
-    return TfdsSource(records, tuple(features["label"].names), f"tfds:{name} {split}")
+    names = class_list(features["label"].names)
+    return TfdsSource(records, names, f"tfds:{name} {split}")
 
 
 def _how_to_prepare(name: str, folder: str) -> str:

@@ -13,7 +13,7 @@ _WEYL = (np.uint64(0x9E3779B9), np.uint64(0xBB67AE85))
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 # Streams keep numbers for different uses of one seed apart.
-_AUGMENT, _SHUFFLE = 0, 1
+_AUGMENT, _SHUFFLE, _WORDS = 0, 1, 2
 _FEISTEL_ROUNDS = 8
 # On a smaller square than this a Feistel network reaches too few permutations.
 _SMALLEST_SIDE = 4
@@ -46,6 +46,11 @@ def philox(counters: np.ndarray, key: tuple[int, int]) -> np.ndarray:
 def uniform(seed: int, positions: np.ndarray, count: int) -> np.ndarray:
     """`count` numbers in [0, 1) for each position, float64 [len(positions), count]."""
     return _words(seed, _AUGMENT, np.asarray(positions), count) / 2.0**32
+
+
+def words(seed: int, count: int) -> np.ndarray:
+    """`count` random 32-bit words, uint64 [count]."""
+    return _words(seed, _WORDS, np.arange(-(-count // 4)), 4).ravel()[:count]
 
 
 def shuffled(seed: int, positions: np.ndarray, num_examples: int) -> np.ndarray:

@@ -22,6 +22,8 @@ import grain
 import numpy as np
 from etils import epath
 
+from vit_jax.data.labels import class_list
+
 INDEX = "dataset.json"
 
 _HEADER = struct.Struct("<iH")
@@ -31,7 +33,7 @@ class RecordSource:
     """A split of such a set."""
 
     def __init__(self, folder: os.PathLike, split: str, index: Mapping[str, Any]):
-        self.class_names = tuple(index["class_names"])
+        self.class_names = class_list(index["class_names"])
         shards = index["splits"][split]["shards"]
         self._files = [
             os.fspath(epath.Path(folder) / shard_name(split, number, shards))
