@@ -9,11 +9,12 @@ import textwrap
 import time
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 
 from tests.data.pictures import smooth_pixels
-from vit_jax.data import pipeline
+from vit_jax.data import pipeline, workers
 from vit_jax.data.bundled import ArraySource
 from vit_jax.data.decode import UnreadableImage
 from vit_jax.data.pipeline import eval_batches, train_batches
@@ -132,7 +133,7 @@ def test_seeking_far_reads_only_what_it_gives():
     began = time.perf_counter()
     train(source, start=100_000, count=1)
     assert time.perf_counter() - began < 5
-    ahead = pipeline._CHUNKS_AHEAD + 2 * pipeline._MOST_THREADS + 1
+    ahead = workers._AHEAD + 2 * workers._MOST_THREADS + 1
     assert len(reads) <= 4 * ahead
 
 
@@ -252,6 +253,32 @@ def test_evaluation_lists_what_it_skips():
     batches = evaluate(damaged_of(10), 4, on_bad=skipped.append)
     assert sum(b["weight"].sum() for b in batches) == 8
     assert skipped == ["picture 2", "picture 5"]
+
+
+class Stale(ArraySource):
+    """A source whose files 2 and 5 are gone or may not be read."""
+
+    def __getitem__(self, index):
+        if index in (2, 5):
+            raise (FileNotFoundError if index == 2 else PermissionError)("no such luck")
+        return super().__getitem__(index)
+
+
+def test_files_that_can_not_be_read_are_unreadable_images():
+    sound = source_of(10)
+    stale = Stale(sound._images, np.arange(10), sound.class_names, "picture")
+    with pytest.raises(UnreadableImage, match="picture [25] is unreadable: no such lu"):
+        evaluate(stale, 10)
+    skipped = []
+    (batch,) = evaluate(stale, 10, on_bad=skipped.append)
+    np.testing.assert_array_equal(batch["weight"], [1, 1, 0, 1, 1, 0, 1, 1, 1, 1])
+    assert skipped == ["picture 2", "picture 5"]
+
+
+def test_opencv_starts_no_threads_beside_those_that_decode():
+    cv2.setNumThreads(2)
+    evaluate(source_of(3), 3)
+    assert cv2.getNumThreads() == 1
 
 
 def children_of(process: int) -> list[int]:

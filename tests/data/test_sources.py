@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import struct
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -200,6 +201,58 @@ def test_a_folder_may_have_a_manifest_for_each_split(tmp_path):
     assert len(open_source(str(tmp_path), "train")) == 3
     assert len(open_source(str(tmp_path), "train[:2]")) == 2
     assert labels_of(open_source(str(tmp_path), "test")) == [0]
+
+
+def test_a_list_of_one_split_may_name_that_split_and_no_other(tmp_path):
+    write_manifest_images(tmp_path)
+    rows = "path,label,split\nimages/x/000.png,dog,train\nimages/y/000.png,cat,\n"
+    (tmp_path / "train.csv").write_text(rows)
+    assert labels_of(open_source(str(tmp_path), "train")) == [1, 0]
+    (tmp_path / "train.csv").write_text(rows + "images/x/001.png,dog,test\n")
+    message = "train.csv, row 3: it names the split test in a list of the split train"
+    with pytest.raises(ValueError, match=message):
+        open_source(str(tmp_path), "train")
+
+
+def peak_bytes(work) -> int:
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_a_long_list_takes_little_memory(tmp_path, kind):
+    count = 200_000
+    file = tmp_path / f"list.{kind}"
+    with open(file, "w") as opened:
+        opened.write("path,label\n" if kind == "csv" else "")
+        for number in range(count):
+            path, label = f"images/{number % 1000:04}/{number:08}.jpg", number % 1000
+            row = (path, label) if kind == "csv" else {"path": path, "label": label}
+            opened.write(f"{path},{label}\n" if kind == "csv" else json.dumps(row) + "\n")
+    opened = []
+    peak = peak_bytes(lambda: opened.append(open_source(str(file), "all")))
+    # A path has 24 bytes; a dict a row would take 400.
+    assert peak < 80 * count
+    (source,) = opened
+    assert source.name(-1).endswith(f"images/0999/{count - 1:08}.jpg")
+    assert peak_bytes(lambda: [source.name(i) for i in range(0, count, 7)][:0]) < 40e6
+
+
+def test_listing_a_local_folder_asks_for_no_file(tmp_path, monkeypatch):
+    folder = tmp_path / "train" / "a"
+    folder.mkdir(parents=True)
+    for number in range(50):
+        (folder / f"{number}.jpg").write_bytes(b"")
+    asked = []
+    real = os.stat
+    monkeypatch.setattr(os, "stat", lambda *a, **k: asked.append(a) or real(*a, **k))
+    assert len(open_source(str(tmp_path), "train")) == 50
+    assert len(asked) < 25
 
 
 @pytest.mark.parametrize(

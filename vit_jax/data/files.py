@@ -1,7 +1,8 @@
 """Image files, one by one and below a folder."""
 
+import array
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from etils import epath
@@ -11,28 +12,52 @@ SUFFIXES = frozenset(
 )
 
 
+class Paths:
+    """Paths one after the other in one piece of memory.
+
+    A million strings take twice the memory, and every worker has a copy.
+    """
+
+    def __init__(self, paths: Iterable[str] = ()):
+        self._bytes = bytearray()
+        self._ends = array.array("q")
+        self.extend(paths)
+
+    def extend(self, paths: Iterable[str]) -> None:
+        """Puts paths behind those that are there."""
+        for path in paths:
+            self._bytes += os.fsencode(path)
+            self._ends.append(len(self._bytes))
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def __getitem__(self, index: int) -> str:
+        index = range(len(self._ends))[index]
+        start = self._ends[index - 1] if index else 0
+        return os.fsdecode(bytes(self._bytes[start : self._ends[index]]))
+
+
 class FileSource:
     """Images that are files below one folder.
 
-    Paths are one fixed-width array and not a list, since every worker has a copy.
-
     Args:
       root: the folder; local or gs://.
-      paths: the files, relative to `root`.
+      paths: the files, relative to `root` or absolute.
       labels: [N], positions in `class_names`.
     """
 
     def __init__(
         self,
         root: os.PathLike,
-        paths: list[str],
-        labels: list[int],
+        paths: Paths,
+        labels: Sequence[int] | np.ndarray,
         class_names: tuple[str, ...],
     ):
         self.class_names = class_names
         self._root = os.fspath(root)
-        self._paths = np.array([os.fsencode(path) for path in paths])
-        self._labels = np.array(labels, np.int32)
+        self._paths = paths
+        self._labels = np.asarray(labels, np.int32)
 
     def __len__(self) -> int:
         return len(self._paths)
@@ -42,7 +67,7 @@ class FileSource:
         return epath.Path(name).read_bytes(), int(self._labels[index]), name
 
     def name(self, index: int) -> str:
-        return os.path.join(self._root, os.fsdecode(self._paths[index].item()))
+        return os.path.join(self._root, self._paths[index])
 
     def labels(self) -> np.ndarray:
         return self._labels
@@ -82,9 +107,9 @@ def images_below(folder: epath.Path) -> list[str]:
 
 def subfolders(folder: epath.Path) -> Iterator[epath.Path]:
     """The folders in `folder` that are not hidden."""
-    for path in folder.iterdir():
-        if not path.name.startswith(".") and path.is_dir():
-            yield path
+    for name, is_folder in _entries(folder):
+        if is_folder:
+            yield folder / name
 
 
 def _images_below(folder: epath.Path, seen: set[str]) -> Iterator[str]:
@@ -92,11 +117,25 @@ def _images_below(folder: epath.Path, seen: set[str]) -> Iterator[str]:
     if real in seen:
         return
     seen.add(real)
-    for path in folder.iterdir():
-        if path.name.startswith("."):
-            continue
-        if path.is_dir():
-            for below in _images_below(path, seen):
-                yield os.path.join(path.name, below)
-        elif path.suffix.lower() in SUFFIXES:
-            yield path.name
+    for name, is_folder in _entries(folder):
+        if is_folder:
+            for below in _images_below(folder / name, seen):
+                yield os.path.join(name, below)
+        elif os.path.splitext(name)[1].lower() in SUFFIXES:
+            yield name
+
+
+def _entries(folder: epath.Path) -> Iterator[tuple[str, bool]]:
+    """(name, whether it is a folder) of what is in `folder` and not hidden.
+
+    A local folder's listing says which entries are folders; elsewhere each is asked.
+    """
+    if "://" in os.fspath(folder):
+        for path in folder.iterdir():
+            if not path.name.startswith("."):
+                yield path.name, path.is_dir()
+        return
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if not entry.name.startswith("."):
+                yield entry.name, entry.is_dir()

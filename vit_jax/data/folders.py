@@ -1,10 +1,11 @@
 """Image files in class folders."""
 
+import array
 import os
 
 from etils import epath
 
-from vit_jax.data.files import SUFFIXES, FileSource, images_below, subfolders
+from vit_jax.data.files import SUFFIXES, FileSource, Paths, images_below, subfolders
 from vit_jax.data.labels import class_order
 
 # Names that mean the same split.
@@ -30,12 +31,12 @@ def open_folder(root: epath.Path, split: str) -> FileSource:
     """
     folder = _split_folder(root, split)
     class_names = class_order({path.name for path in subfolders(folder)})
-    paths, labels = [], []
+    paths, labels = Paths(), array.array("i")
     for label, name in enumerate(class_names):
         found = images_below(folder / name)
-        paths += [os.path.join(name, path) for path in found]
-        labels += [label] * len(found)
-    if not paths:
+        paths.extend(os.path.join(name, path) for path in found)
+        labels.extend([label] * len(found))
+    if not len(paths):
         raise ValueError(
             f"{folder} holds no images in class folders; it must have one folder a "
             f"class with files that end in {' '.join(sorted(SUFFIXES))}."

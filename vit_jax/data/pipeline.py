@@ -1,20 +1,16 @@
 """From a source to batches, at any step, with or without worker processes."""
 
 import contextlib
-import functools
 import itertools
 import math
-import os
 from collections.abc import Callable, Iterator
-from typing import Any
 
-import grain
 import numpy as np
 
 from vit_jax.data.decode import Picture, UnreadableImage, open_picture
 from vit_jax.data.randomness import shuffled, uniform
 from vit_jax.data.sources import Source
-from vit_jax.data.workers import mark_flags_as_parsed, signals_held, start_worker
+from vit_jax.data.workers import in_order
 
 Batch = dict[str, np.ndarray]
 Transform = Callable[[Picture, list[float]], np.ndarray]
@@ -22,15 +18,10 @@ Transform = Callable[[Picture, list[float]], np.ndarray]
 # What one worker hands over at a time: enough that the handing over costs nothing, few
 # enough that a batch is made by all workers together and memory stays small.
 _CHUNK_BYTES = 8 * 2**20
-_CHUNKS_AHEAD = 4
-_MOST_THREADS = 8
 # Starting workers takes as long as decoding about so many images in threads.
 _WORKERS_FROM = 2000
 # More steps than any run has.
 _LAST_STEP = 2**40
-# Shared memory would save a copy, but containers have 64 MB of it, and Grain leaves
-# blocks to be cleaned up after the program ends.
-_THROUGH_PIPES = grain.experimental.DatasetOptions(min_shm_size=2**62)
 
 
 def train_batches(
@@ -195,12 +186,14 @@ class _ChunkMaker:
         for slot, example in enumerate(examples.tolist()):
             if example >= len(self.source):
                 continue
-            image, labels[slot], name = self.source[example]
             try:
+                image, labels[slot], _ = self.source[example]
                 picture = open_picture(image, self._channels)
                 images[slot] = self._transform(picture, draws[slot])
-            except UnreadableImage as error:
+            except (UnreadableImage, OSError) as error:
+                # Missing and locked files are as unreadable as damaged ones.
                 if not self._skip_bad:
+                    name = self.source.name(example)
                     raise UnreadableImage(f"{name} is unreadable: {error}") from error
                 continue
             weights[slot] = 1
@@ -220,46 +213,17 @@ def _batches(
     on_bad: Callable[[str], None] | None,
 ) -> Iterator[Batch]:
     chunks_per_batch = maker.parts.chunks
-    numbers = grain.MapDataset.range(
-        steps.start * chunks_per_batch, steps.stop * chunks_per_batch
-    )
-    threads = min(_MOST_THREADS, os.cpu_count() or 1)
-    chunks = numbers.map(maker).to_iter_dataset(
-        grain.ReadOptions(
-            num_threads=1 if workers else threads,
-            prefetch_buffer_size=1 if workers else _CHUNKS_AHEAD + threads,
-        )
-    )
-    if workers:
-        mark_flags_as_parsed()
-        chunks = grain.experimental.WithOptionsIterDataset(chunks, _THROUGH_PIPES)
-        chunks = chunks.mp_prefetch(
-            grain.MultiprocessingOptions(
-                num_workers=workers, per_worker_buffer_size=_CHUNKS_AHEAD
-            ),
-            worker_init_fn=functools.partial(start_worker, os.getpid()),
-        )
-    batches = _assembled(iter(chunks), chunks_per_batch)
+    numbers = range(steps.start * chunks_per_batch, steps.stop * chunks_per_batch)
+    batches = _assembled(in_order(maker, numbers, workers), chunks_per_batch)
     return batches if on_bad is None else _reported(batches, maker, on_bad)
 
 
-def _assembled(chunks: Any, chunks_per_batch: int) -> Iterator[Batch]:
+def _assembled(chunks: Iterator[Batch], chunks_per_batch: int) -> Iterator[Batch]:
     """Batches from chunks; ends the workers when it is closed or used up."""
-    try:
-        for first in _started(chunks):
+    with contextlib.closing(chunks):
+        for first in chunks:
             rest = itertools.islice(chunks, chunks_per_batch - 1)
             yield _joined([first, *rest])
-    finally:
-        chunks.close()
-
-
-def _started(chunks: Iterator[Batch]) -> Iterator[Batch]:
-    """The same chunks; the first one starts threads, and these the workers."""
-    with signals_held():
-        first = next(chunks, None)
-    if first is not None:
-        yield first
-        yield from chunks
 
 
 def _reported(

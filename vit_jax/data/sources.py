@@ -11,7 +11,7 @@ from vit_jax.data.bundled import open_digits
 from vit_jax.data.folders import open_folder
 from vit_jax.data.idx import has_idx, open_idx
 from vit_jax.data.labels import balanced_order
-from vit_jax.data.manifest import SUFFIXES, WHOLE, find_manifest, open_manifest
+from vit_jax.data.manifest import SUFFIXES, find_manifest, open_manifest
 from vit_jax.data.published import open_tfds
 from vit_jax.data.records import INDEX, open_records
 
@@ -141,7 +141,7 @@ def _open_whole(address: str, split: str) -> Source:
     if (path / INDEX).exists():
         return open_records(path, split)
     if manifest := find_manifest(path, split):
-        return open_manifest(manifest, WHOLE)
+        return open_manifest(manifest, split, named=split)
     if has_idx(path):
         return open_idx(path, split)
     return open_folder(path, split)
@@ -184,12 +184,13 @@ def _bound(text: str, size: int) -> int:
 def _with_classes(source: Source, class_names: tuple[str, ...], what: str) -> Source:
     if source.class_names == class_names:
         return source
-    unknown = [name for name in source.class_names if name not in class_names]
+    ids = {name: number for number, name in enumerate(class_names)}
+    unknown = [name for name in source.class_names if name not in ids]
     if unknown:
         raise ValueError(
             f"{what} has classes that the training data lacks: "
             f"{', '.join(unknown[:5])}{', …' if len(unknown) > 5 else ''}; remove them "
             "or train on them."
         )
-    table = [class_names.index(name) for name in source.class_names]
+    table = [ids[name] for name in source.class_names]
     return _Relabelled(source, class_names, np.array(table, np.int32))
