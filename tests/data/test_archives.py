@@ -156,6 +156,38 @@ def test_flowers_are_read_with_their_tables(tmp_path):
     assert opened("flowers102", tmp_path, "test")[0][:2] == (photo(4), 4)
 
 
+DEVKIT = "ILSVRC2012_devkit_t12.tar.gz"
+
+
+@pytest.mark.parametrize(
+    ("archive", "split", "damage"),
+    [
+        ("ILSVRC2012_img_train.tar", "train", lambda data: b"no tar at all" * 100),
+        ("ILSVRC2012_img_train.tar", "train", lambda data: data[: len(data) // 2]),
+        ("ILSVRC2012_img_train.tar", "train", lambda data: data.replace(b"n02", b"n04")),
+        ("ILSVRC2012_img_val.tar", "validation", lambda data: data[:700]),
+        ("ILSVRC2012_img_val.tar", "validation", lambda data: tar_of({})),
+        (DEVKIT, "train", lambda data: data[: len(data) // 2]),
+        (DEVKIT, "train", lambda data: gzip.compress(tar_of({"other": b""}))),
+        (DEVKIT, "validation", lambda data: b""),
+    ],
+)
+def test_a_damaged_archive_is_named(imagenet, archive, split, damage):
+    file = imagenet / archive
+    file.write_bytes(damage(file.read_bytes()))
+    with pytest.raises(ValueError, match=f"{archive} is damaged: "):
+        opened("imagenet2012", imagenet, split)
+
+
+@pytest.mark.parametrize("content", [b"", b"text", gzip.compress(b"no tar")[:-9]])
+@pytest.mark.parametrize("name", ["cifar10", "pets", "flowers102"])
+def test_damaged_downloads_are_named(tmp_path, name, content):
+    for archive in PUBLISHED[name].archives:
+        (tmp_path / archive.name).write_bytes(content)
+    with pytest.raises(ValueError, match=r"(gz|tgz|mat) is damaged: "):
+        opened(name, tmp_path, "test")
+
+
 def test_digests_are_those_that_torchvision_checks():
     torchvision = pytest.importorskip("torchvision.datasets")
     imagenet = pytest.importorskip("torchvision.datasets.imagenet")

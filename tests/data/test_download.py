@@ -2,13 +2,14 @@
 
 import hashlib
 import http.server
+import os
 import re
 import threading
 
 import numpy as np
 import pytest
 
-from vit_jax.data.download import fetch
+from vit_jax.data.download import fetch, verify
 
 CONTENT = np.random.default_rng(0).bytes(3_000_000)
 MD5 = hashlib.md5(CONTENT).hexdigest()
@@ -30,7 +31,16 @@ class Server(http.server.BaseHTTPRequestHandler):
             self.answer(200, CONTENT)
 
     def answer(self, status, body):
+        if self.server.chunked:
+            self.protocol_version = "HTTP/1.1"
         self.send_response(status)
+        if self.server.chunked:
+            # The promised chunk never comes to its end.
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            self.wfile.write(b"100000\r\n" + body[:1000])
+            self.close_connection = True
+            return
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body[: self.server.limit])
@@ -44,6 +54,7 @@ class Server(http.server.BaseHTTPRequestHandler):
 def server():
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server) as running:
         running.asked, running.resumes, running.limit = [], True, None
+        running.chunked = False
         running.url = f"http://127.0.0.1:{running.server_port}/file"
         thread = threading.Thread(target=running.serve_forever)
         thread.start()
@@ -76,6 +87,36 @@ def test_a_broken_download_goes_on_where_it_stopped(server, tmp_path):
     assert (tmp_path / "archive.tar").read_bytes() == CONTENT
     assert server.asked == ["bytes=0-", "bytes=1000000-"]
     assert seen[0][0] > 1_000_000
+
+
+def test_a_chunk_that_breaks_off_is_a_broken_download(server, tmp_path):
+    server.chunked = True
+    with pytest.raises(FileNotFoundError, match="can't be downloaded .IncompleteRead"):
+        get(server.url, tmp_path / "archive.tar")
+
+
+def test_a_file_that_was_put_there_is_checked_once(tmp_path):
+    file = tmp_path / "archive.tar"
+    file.write_bytes(CONTENT)
+    seen = []
+
+    def check():
+        verify(file, MD5, "get it", progress=lambda *done: seen.append(done))
+
+    check()
+    assert seen[-1] == (len(CONTENT), len(CONTENT))
+    seen.clear()
+    check()
+    assert not seen
+    file.write_bytes(CONTENT[:-1] + bytes([CONTENT[-1] ^ 1]))
+    os.utime(file, ns=(0, 0))
+    with pytest.raises(ValueError, match="archive.tar is damaged: .*; get it"):
+        check()
+    # A note that is none counts for nothing.
+    file.write_bytes(CONTENT)
+    (tmp_path / "archive.tar.verified").write_text("{")
+    check()
+    assert seen
 
 
 def test_a_server_that_cannot_resume_starts_over(server, tmp_path):

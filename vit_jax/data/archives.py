@@ -4,21 +4,38 @@ Nothing is unpacked: plain tar files are read where their members lie. Only a gz
 tar is unzipped once, to the scratch folder that the caller gives.
 """
 
+import contextlib
 import dataclasses
 import gzip
 import io
 import shutil
+import struct
 import tarfile
 import uuid
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import scipy.io
+from scipy.io.matlab import MatReadError
 
 from vit_jax.data.bundled import ArraySource
-from vit_jax.data.labels import class_order
+from vit_jax.data.labels import class_list, class_order
 from vit_jax.data.sources import Source
+
+
+_DAMAGE = (
+    tarfile.TarError,
+    gzip.BadGzipFile,
+    zlib.error,
+    EOFError,
+    ValueError,
+    IndexError,
+    TypeError,
+    struct.error,
+    MatReadError,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,18 +99,22 @@ def open_imagenet(folder: Path, scratch: Path, split: str) -> TarSource:
     labels = {name: number for number, name in enumerate(class_names)}
     if split == "train":
         file = folder / "ILSVRC2012_img_train.tar"
-        members = [
-            (0, offset, size, labels[Path(outer).stem], name)
-            for outer, start, _ in _members(file)
-            for name, offset, size in _members(file, start)
-        ]
+        with _damage_named(file):
+            members = [
+                (0, offset, size, labels[Path(outer).stem], name)
+                for outer, start, _ in _members(file)
+                for name, offset, size in _members(file, start)
+            ]
     else:
         file = folder / "ILSVRC2012_img_val.tar"
         truth = _imagenet_truth(folder / "ILSVRC2012_devkit_t12.tar.gz")
-        members = [
-            (0, offset, size, labels[ids[truth[number]]], name)
-            for number, (name, offset, size) in enumerate(sorted(_members(file)))
-        ]
+        with _damage_named(file):
+            members = [
+                (0, offset, size, labels[ids[number]], name)
+                for number, (name, offset, size) in zip(
+                    truth, sorted(_members(file)), strict=True
+                )
+            ]
     return TarSource([file], members, class_names)
 
 
@@ -103,27 +124,26 @@ def open_pets(folder: Path, scratch: Path, split: str) -> TarSource:
     lines = _text(folder / "annotations.tar.gz", lists[split]).splitlines()
     rows = [line.split() for line in lines if line and line[0] != "#"]
     breeds = {int(row[1]): row[0].rsplit("_", 1)[0] for row in rows}
+    class_names = class_list(breeds[key] for key in sorted(breeds))
     images = _plain_tar(folder / "images.tar.gz", scratch)
-    places = {
-        Path(name).stem: (offset, size) for name, offset, size in _members(images)
-    }
-    members = [(0, *places[row[0]], int(row[1]) - 1, row[0]) for row in rows]
-    return TarSource([images], members, tuple(breeds[key] for key in sorted(breeds)))
+    with _damage_named(folder / "images.tar.gz"):
+        places = _places(images)
+        members = [(0, *places[row[0]], int(row[1]) - 1, row[0]) for row in rows]
+    return TarSource([images], members, class_names)
 
 
 def open_flowers(folder: Path, scratch: Path, split: str) -> TarSource:
     """Oxford Flowers, 102 classes, which have numbers for names."""
     keys = {"train": "trnid", "val": "valid", "test": "tstid"}
-    numbers = scipy.io.loadmat(folder / "setid.mat")[keys[split]].ravel()
-    labels = scipy.io.loadmat(folder / "imagelabels.mat")["labels"].ravel()
+    numbers = _table(folder / "setid.mat", keys[split])
+    labels = _table(folder / "imagelabels.mat", "labels")
     images = _plain_tar(folder / "102flowers.tgz", scratch)
-    places = {
-        Path(name).stem: (offset, size) for name, offset, size in _members(images)
-    }
-    members = [
-        (0, *places[f"image_{number:05}"], int(labels[number - 1]) - 1, str(number))
-        for number in numbers
-    ]
+    with _damage_named(folder / "102flowers.tgz"):
+        places = _places(images)
+        members = [
+            (0, *places[f"image_{number:05}"], int(labels[number - 1]) - 1, str(number))
+            for number in numbers
+        ]
     return TarSource([images], members, tuple(str(n) for n in range(1, 103)))
 
 
@@ -131,7 +151,7 @@ def open_cifar(
     archive: str, classes: str, label_bytes: int, folder: Path, split: str
 ) -> ArraySource:
     """CIFAR from the binary version; its last label byte is the class."""
-    with tarfile.open(folder / archive) as tar:
+    with _damage_named(folder / archive), tarfile.open(folder / archive) as tar:
         files = {Path(member.name).name: member for member in tar if member.isfile()}
         names = tar.extractfile(files[classes]).read().decode().split()
         wanted = sorted(
@@ -140,10 +160,10 @@ def open_cifar(
             if name.endswith(".bin") and name.startswith("test") == (split == "test")
         )
         data = b"".join(tar.extractfile(files[name]).read() for name in wanted)
-    rows = np.frombuffer(data, np.uint8).reshape(-1, label_bytes + 3 * 32 * 32)
+        rows = np.frombuffer(data, np.uint8).reshape(-1, label_bytes + 3 * 32 * 32)
     images = rows[:, label_bytes:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
     labels = rows[:, label_bytes - 1]
-    return ArraySource(images, labels, tuple(names), f"{archive} {split}")
+    return ArraySource(images, labels, class_list(names), f"{archive} {split}")
 
 
 def _cifar10(folder: Path, scratch: Path, split: str) -> ArraySource:
@@ -158,6 +178,8 @@ def _cifar100(folder: Path, scratch: Path, split: str) -> ArraySource:
 _OXFORD = "https://www.robots.ox.ac.uk/~vgg/data"
 _TORONTO = "https://www.cs.toronto.edu/~kriz"
 
+# CIFAR's digests are those on its page; no other source of them is at hand to compare,
+# since torchvision takes the Python version and TFDS has SHA-256.
 PUBLISHED = {
     "imagenet2012": Published(
         (
@@ -240,33 +262,63 @@ def _members(file: Path, start: int = 0) -> Iterator[tuple[str, int, int]]:
                     yield member.name, member.offset_data, member.size
 
 
+def _places(tar: Path) -> dict[str, tuple[int, int]]:
+    """Name without folder and suffix -> (offset, size) of each file in a plain tar."""
+    return {Path(name).stem: (offset, size) for name, offset, size in _members(tar)}
+
+
+def _table(file: Path, key: str) -> np.ndarray:
+    """A table of numbers in a MATLAB file, as one row."""
+    with _damage_named(file):
+        return scipy.io.loadmat(file)[key].ravel()
+
+
 def _plain_tar(file: Path, scratch: Path) -> Path:
     """A gzipped tar, unzipped once."""
     plain = scratch / f"{file.name}.tar"
     if not plain.exists():
         scratch.mkdir(parents=True, exist_ok=True)
         fresh = scratch / f"{file.name}.{uuid.uuid4().hex}.tmp"
-        with gzip.open(file, "rb") as zipped, open(fresh, "wb") as output:
-            shutil.copyfileobj(zipped, output, 2**20)
+        with _damage_named(file), gzip.open(file, "rb") as zipped:
+            with open(fresh, "wb") as output:
+                shutil.copyfileobj(zipped, output, 2**20)
         fresh.replace(plain)
     return plain
 
 
 def _text(archive: Path, member: str) -> str:
-    with tarfile.open(archive) as tar:
+    with _damage_named(archive), tarfile.open(archive) as tar:
         return tar.extractfile(member).read().decode()
 
 
 def _imagenet_ids(devkit: Path) -> dict[int, str]:
     """ILSVRC number 1 .. 1000 -> WordNet id, from the kit's meta.mat."""
-    with tarfile.open(devkit) as tar:
+    with _damage_named(devkit), tarfile.open(devkit) as tar:
         data = tar.extractfile("ILSVRC2012_devkit_t12/data/meta.mat").read()
-    synsets = scipy.io.loadmat(io.BytesIO(data), squeeze_me=True)["synsets"]
-    leaves = [row for row in synsets if row["num_children"] == 0]
-    return {int(row["ILSVRC2012_ID"]): str(row["WNID"]) for row in leaves}
+        synsets = scipy.io.loadmat(io.BytesIO(data), squeeze_me=True)["synsets"]
+        leaves = [row for row in synsets if row["num_children"] == 0]
+        return {int(row["ILSVRC2012_ID"]): str(row["WNID"]) for row in leaves}
 
 
 def _imagenet_truth(devkit: Path) -> list[int]:
     """The ILSVRC number of each validation image, in the order of their names."""
     member = "ILSVRC2012_devkit_t12/data/ILSVRC2012_validation_ground_truth.txt"
-    return [int(line) for line in _text(devkit, member).split()]
+    text = _text(devkit, member)
+    with _damage_named(devkit):
+        return [int(line) for line in text.split()]
+
+
+@contextlib.contextmanager
+def _damage_named(file: Path) -> Iterator[None]:
+    """Turns what a damaged archive makes readers raise into one sentence.
+
+    Raises:
+      ValueError: the file is damaged, or lacks what its publisher put there.
+    """
+    try:
+        yield
+    except KeyError as error:
+        raise ValueError(f"{file} is damaged: it lacks {error}.") from error
+    except _DAMAGE as error:
+        reason = str(error) or type(error).__name__
+        raise ValueError(f"{file} is damaged: {reason}.") from error
