@@ -1,6 +1,7 @@
 """Tests vit_jax/cli/data.py."""
 
 import argparse
+import hashlib
 
 import numpy as np
 import pytest
@@ -34,9 +35,11 @@ def test_prepare_writes_a_set_that_training_reads(tmp_path, capsys):
 def test_prepare_lists_what_cannot_be_read(tmp_path, capsys):
     write_folder(tmp_path / "photos" / "train", {"a": 2})
     (tmp_path / "photos" / "train" / "a" / "001.png").write_bytes(b"")
-    flags = ("--splits", "train", "--shorter_side", "8")
-    run("prepare", tmp_path / "photos", tmp_path / "out", *flags)
-    assert "unreadable: " in capsys.readouterr().out
+    for _ in range(2):
+        run("prepare", tmp_path / "photos", tmp_path / "out", "--splits", "train")
+        text = capsys.readouterr().out
+        assert "1 can't be read" in text and "unreadable: " in text
+        assert "001.png" in text
 
 
 def test_prepare_says_which_archives_to_put_where(tmp_path):
@@ -65,11 +68,67 @@ def test_prepare_fetches_what_may_be_downloaded(tmp_path, monkeypatch):
     assert len(open_source(str(tmp_path / "out"), "test")) == 360
 
 
+@pytest.fixture
+def guarded(monkeypatch):
+    """A published set with one archive that its publisher doesn't let us download."""
+    opened = []
+
+    def open_split(folder, scratch, split):
+        scratch.mkdir(exist_ok=True)
+        (scratch / "plain.tar").write_bytes(b"unpacked")
+        opened.append(scratch)
+        return open_source("digits", split)
+
+    md5 = hashlib.md5(b"content").hexdigest()
+    published = archives.Published((archives.Archive("a.tar", md5),), ("test",), open_split)
+    monkeypatch.setitem(archives.PUBLISHED, "guarded", published)
+    return opened
+
+
+def test_archives_that_one_must_fetch_are_checked_too(tmp_path, guarded):
+    (tmp_path / "a").mkdir()
+    archive = tmp_path / "a" / "a.tar"
+    archive.write_bytes(b"kontent")
+    arguments = ("prepare", "guarded", tmp_path / "out", "--archives", tmp_path / "a")
+    with pytest.raises(ValueError, match="a.tar is damaged: its MD5 is .*get it anew"):
+        run(*arguments)
+    assert not guarded
+    archive.write_bytes(b"content")
+    run(*arguments)
+    assert len(open_source(str(tmp_path / "out"), "test")) == 360
+
+
+def test_what_was_unpacked_does_not_stay(tmp_path, guarded):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "a.tar").write_bytes(b"content")
+    run("prepare", "guarded", out)
+    assert guarded and not guarded[0].exists()
+    assert sorted(path.name for path in out.iterdir()) == [
+        "a.tar",
+        "a.tar.verified",
+        "dataset.json",
+        "test-00000-of-00001.array_record",
+        "test.labels.npy",
+        "test.source",
+    ]
+
+
+def test_archives_must_lie_on_a_local_disk(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="FOLDER=gs://bucket/x: archives are read whe"):
+        run("prepare", "cifar10", "gs://bucket/x")
+    with pytest.raises(ValueError, match="--archives=gs://bucket/a: archives are read"):
+        run("prepare", "cifar10", tmp_path, "--archives", "gs://bucket/a")
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
         (("--shard_size", "0"), "--shard_size=0 must be 1 or more"),
         (("--shorter_side", "-1"), "--shorter_side=-1 must be 0 or more"),
+        (("--workers", "-1"), "--workers=-1 must be 0 or more"),
     ],
 )
 def test_prepare_refuses_senseless_flags(tmp_path, flags, message):

@@ -156,6 +156,7 @@ def test_flowers_are_read_with_their_tables(tmp_path):
     assert opened("flowers102", tmp_path, "test")[0][:2] == (photo(4), 4)
 
 
+STRANGE_CLASS = tar_of({"n04.tar": tar_of({"n04_1.JPEG": b""})})
 DEVKIT = "ILSVRC2012_devkit_t12.tar.gz"
 
 
@@ -164,7 +165,7 @@ DEVKIT = "ILSVRC2012_devkit_t12.tar.gz"
     [
         ("ILSVRC2012_img_train.tar", "train", lambda data: b"no tar at all" * 100),
         ("ILSVRC2012_img_train.tar", "train", lambda data: data[: len(data) // 2]),
-        ("ILSVRC2012_img_train.tar", "train", lambda data: data.replace(b"n02", b"n04")),
+        ("ILSVRC2012_img_train.tar", "train", lambda data: STRANGE_CLASS),
         ("ILSVRC2012_img_val.tar", "validation", lambda data: data[:700]),
         ("ILSVRC2012_img_val.tar", "validation", lambda data: tar_of({})),
         (DEVKIT, "train", lambda data: data[: len(data) // 2]),

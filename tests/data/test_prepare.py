@@ -17,8 +17,8 @@ from vit_jax.data.records import pack, unpack
 from vit_jax.data.sources import open_source
 
 
-def no_progress(shards, split):
-    return shards
+def no_progress(split, total, there):
+    return lambda count: None
 
 
 def prepared(sources, folder, **options):
@@ -59,9 +59,15 @@ def test_a_stopped_call_goes_on_and_ends_the_same(photos, tmp_path):
     class Stop(Exception):
         pass
 
-    def stopping(shards, split):
-        yield shards[0]
-        raise Stop
+    def stopping(split, total, there):
+        counts = []
+
+        def tick(count):
+            counts.append(count)
+            if len(counts) == 2:
+                raise Stop
+
+        return tick
 
     with pytest.raises(Stop):
         prepared(photos, tmp_path / "out", progress=stopping)
@@ -70,6 +76,7 @@ def test_a_stopped_call_goes_on_and_ends_the_same(photos, tmp_path):
     outcomes = prepared(photos, tmp_path / "out")
     assert (outcomes["train"].written, outcomes["train"].kept) == (5, 3)
     assert_same_examples(open_source(str(tmp_path / "out"), "train"), photos["train"])
+    assert not list((tmp_path / "out").glob("*.tmp"))
     again = prepared(photos, tmp_path / "out")
     assert (again["train"].written, again["train"].kept) == (0, 8)
 
@@ -89,6 +96,63 @@ def test_a_changed_source_wants_another_folder(photos, tmp_path):
     with pytest.raises(ValueError, match="source of split train has changed since"):
         prepared(changed, tmp_path / "out")
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == before
+
+
+def test_the_same_source_spelt_otherwise_goes_on(photos, tmp_path, monkeypatch):
+    prepared({"train": photos["train"]}, tmp_path / "out")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "moved").symlink_to(tmp_path / "photos")
+    for address in ("photos", "./photos/", "moved", str(tmp_path / "photos")):
+        outcomes = prepared({"train": open_source(address, "train")}, tmp_path / "out")
+        assert outcomes["train"].kept == 8
+    (tmp_path / "photos" / "train" / "a" / "000.jpg").rename(
+        tmp_path / "photos" / "train" / "a" / "0000.jpg"
+    )
+    with pytest.raises(ValueError, match="source of split train has changed since"):
+        prepared({"train": open_source("photos", "train")}, tmp_path / "out")
+
+
+def test_what_a_killed_call_left_goes(photos, tmp_path):
+    prepared({"train": photos["train"]}, tmp_path / "out")
+    shard = "train-00001-of-00003.array_record"
+    (tmp_path / "out" / shard).unlink()
+    (tmp_path / "out" / f"{shard}.0123.tmp").write_bytes(b"half a shard")
+    assert prepared({"train": photos["train"]}, tmp_path / "out")["train"].written == 3
+    assert not list((tmp_path / "out").glob("*.tmp"))
+
+
+def test_progress_counts_images(photos, tmp_path, monkeypatch):
+    monkeypatch.setattr(preparing, "_CHUNK", 2)
+    calls = []
+
+    def progress(split, total, there):
+        calls.append((split, total, there))
+        return calls.append
+
+    prepared({"train": photos["train"]}, tmp_path / "out", progress=progress)
+    assert calls == [("train", 8, 0), 2, 1, 2, 1, 2]
+    (tmp_path / "out" / "train-00000-of-00003.array_record").unlink()
+    calls.clear()
+    prepared({"train": photos["train"]}, tmp_path / "out", progress=progress)
+    assert calls == [("train", 8, 5), 2, 1]
+
+
+@pytest.mark.slow
+def test_workers_write_the_same_files(photos, tmp_path):
+    alone, shared = tmp_path / "alone", tmp_path / "shared"
+    prepared({"train": photos["train"]}, alone, shorter_side=8)
+    prepared({"train": photos["train"]}, shared, shorter_side=8, workers=2)
+    names = sorted(path.name for path in alone.iterdir())
+    assert names == sorted(path.name for path in shared.iterdir())
+    for index in range(8):
+        one, other = (open_source(str(f), "train")[index] for f in (alone, shared))
+        assert one[:2] == other[:2]
+
+
+def test_a_file_that_is_gone_is_named(photos, tmp_path):
+    (tmp_path / "photos" / "train" / "b" / "001.jpg").unlink()
+    with pytest.raises(UnreadableImage, match="b/001.jpg can't be read .*bring it back"):
+        prepared(photos, tmp_path / "out")
 
 
 def test_a_shard_that_reads_back_otherwise_is_refused(photos, tmp_path, monkeypatch):
@@ -127,15 +191,23 @@ def test_larger_images_shrink_and_others_stay():
     assert np.abs(luma - np.asarray(expected)).mean() < 1.5
     assert stored_bytes(large, 60) is large
     assert stored_bytes(large, 0) is large
-    with pytest.raises(UnreadableImage):
-        stored_bytes(b"no image", 30)
+    for shorter_side in (0, 30):
+        with pytest.raises(UnreadableImage):
+            stored_bytes(b"no image", shorter_side)
 
 
 def test_unreadable_images_are_kept_and_listed(photos, tmp_path):
     damaged = tmp_path / "photos" / "train" / "a" / "001.jpg"
     damaged.write_bytes(b"no image")
-    outcomes = prepared(photos, tmp_path / "out", shorter_side=8)
-    assert outcomes["train"].unreadable == (str(damaged),)
+    # Found whether images are shrunk or not, and known of shards that are finished.
+    for shorter_side, out in ((8, "out"), (0, "whole")):
+        for _ in range(2):
+            outcomes = prepared(photos, tmp_path / out, shorter_side=shorter_side)
+            assert outcomes["train"].unreadable == (str(damaged),)
+            assert outcomes["test"].unreadable == ()
+    (tmp_path / "whole" / "train-00000-of-00003.array_record").unlink()
+    damaged.write_bytes(encoded(Image.fromarray(smooth_pixels(8, 8)), "JPEG"))
+    assert prepared(photos, tmp_path / "whole")["train"].unreadable == ()
     stored = open_source(str(tmp_path / "out"), "train")
     assert len(stored) == 8 and stored[1][0] == b"no image"
 

@@ -1,7 +1,10 @@
 """`vit_jax data`: prepares image sets and shows what the model will see."""
 
 import argparse
-from collections.abc import Iterable
+import contextlib
+import functools
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 HELP = "prepare image sets, and look at what the model will see"
@@ -13,7 +16,7 @@ examples:
 _PREPARE_EXAMPLES = """\
 examples:
   vit_jax data prepare photos/ prepared/ --splits train val --shorter_side=256
-  vit_jax data prepare imagenet2012 prepared/ --archives=downloads/
+  vit_jax data prepare imagenet2012 prepared/ --archives=downloads/ --workers=8
   vit_jax data prepare cifar10 prepared/
 
 `prepare` takes any source that training takes, and imagenet2012, cifar10, cifar100,
@@ -53,6 +56,12 @@ def _add_prepare(actions) -> None:
     )
     prepare.add_argument(
         "--archives", help="where a published set's archives lie (default: FOLDER)"
+    )
+    prepare.add_argument(
+        "--workers",
+        type=int,
+        default=0,
+        help="processes that read and decode (default 0: threads of this one)",
     )
 
 
@@ -101,16 +110,18 @@ def _prepare(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
 
     if overrides:
         raise ValueError("data prepare takes no --config keys.")
-    for flag, least in (("shorter_side", 0), ("shard_size", 1)):
+    for flag, least in (("shorter_side", 0), ("shard_size", 1), ("workers", 0)):
         if (value := getattr(arguments, flag)) < least:
             raise ValueError(f"--{flag}={value} must be {least} or more.")
-    outcomes = prepare(
-        _sources(arguments),
-        epath.Path(arguments.folder).expanduser(),
-        shard_size=arguments.shard_size,
-        shorter_side=arguments.shorter_side,
-        progress=_shards_bar,
-    )
+    with contextlib.ExitStack() as stack:
+        outcomes = prepare(
+            _sources(arguments, stack),
+            epath.Path(arguments.folder).expanduser(),
+            shard_size=arguments.shard_size,
+            shorter_side=arguments.shorter_side,
+            workers=arguments.workers,
+            progress=functools.partial(_images_bar, stack),
+        )
     for split, outcome in outcomes.items():
         print(
             f"{split}: {outcome.written} images written, {outcome.kept} were there, "
@@ -122,8 +133,12 @@ def _prepare(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
     return 0
 
 
-def _sources(arguments: argparse.Namespace) -> dict:
-    """Split -> source, of a published set or of any other."""
+def _sources(arguments: argparse.Namespace, stack: contextlib.ExitStack) -> dict:
+    """Split -> source, of a published set or of any other.
+
+    Args:
+      stack: gets what is to be done when all are prepared.
+    """
     from vit_jax.data.archives import PUBLISHED
     from vit_jax.data.sources import open_source
 
@@ -142,20 +157,34 @@ def _sources(arguments: argparse.Namespace) -> dict:
             f"--splits: {arguments.source} has {', '.join(published.splits)}, not "
             f"{', '.join(sorted(unknown))}."
         )
-    scratch = Path(arguments.folder).expanduser()
-    folder = Path(arguments.archives or scratch).expanduser()
+    folder = _archives_folder(arguments)
     _fetch_archives(published, folder)
-    return {
+    scratch = folder / f".{arguments.source}.unpacked"
+    sources = {
         split: published.open_split(folder, scratch, split)
         for split in arguments.splits or published.splits
     }
+    # A call that fails leaves it to the next one, which goes on.
+    stack.push(lambda kind, *_: kind or shutil.rmtree(scratch, ignore_errors=True))
+    return sources
+
+
+def _archives_folder(arguments: argparse.Namespace) -> Path:
+    folder = arguments.archives or arguments.folder
+    if "://" in folder:
+        flag = "--archives" if arguments.archives else "FOLDER"
+        raise ValueError(
+            f"{flag}={folder}: archives are read where they lie, on a local disk; name "
+            "a folder there with --archives."
+        )
+    return Path(folder).expanduser()
 
 
 def _fetch_archives(published, folder: Path) -> None:
     """Downloads what is missing, or says which files to put where."""
     from tqdm import tqdm
 
-    from vit_jax.data.download import fetch
+    from vit_jax.data.download import fetch, verify
 
     absent = [
         archive.name
@@ -168,21 +197,27 @@ def _fetch_archives(published, folder: Path) -> None:
             "to who has logged in."
         )
     for archive in published.archives:
-        if not archive.url:
-            continue
+        file = folder / archive.name
         with tqdm(desc=archive.name, unit="B", unit_scale=True, leave=False) as bar:
 
             def progress(there: int, total: int | None, bar=bar) -> None:
                 bar.total = total
                 bar.update(there - bar.n)
 
-            fetch(archive.url, folder / archive.name, archive.md5, progress=progress)
+            if archive.url:
+                fetch(archive.url, file, archive.md5, progress=progress)
+            else:
+                verify(file, archive.md5, "get it anew", progress=progress)
 
 
-def _shards_bar(shards: Iterable[int], split: str) -> Iterable[int]:
+def _images_bar(
+    stack: contextlib.ExitStack, split: str, total: int, there: int
+) -> Callable[[int], None]:
+    """What moves a progress bar on by so many images."""
     from tqdm import tqdm
 
-    return tqdm(shards, desc=split, unit="shard")
+    bar = tqdm(desc=split, total=total, initial=there, unit="image")
+    return stack.enter_context(bar).update
 
 
 _ACTIONS = {"prepare": _prepare, "show": _show}

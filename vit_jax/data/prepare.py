@@ -1,13 +1,15 @@
 """Any source to sharded ArrayRecord files, resumable and checked by re-reading."""
 
+import contextlib
 import dataclasses
 import hashlib
 import io
+import itertools
 import json
 import math
 import os
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import grain
 import numpy as np
@@ -24,24 +26,21 @@ from vit_jax.data.records import (
     write_whole,
 )
 from vit_jax.data.sources import Source
+from vit_jax.data.workers import in_order
 
 _JPEG_QUALITY = 95
+# Examples that a worker hands over at a time.
+_CHUNK = 16
 
 
 @dataclasses.dataclass(frozen=True)
 class Prepared:
-    """What happened: examples written now, found finished, and left out, with names."""
+    """What happened: examples written now and found finished, and the names of all
+    images, of either kind, that can't be decoded."""
 
     written: int
     kept: int
     unreadable: tuple[str, ...]
-
-    def __add__(self, other: "Prepared") -> "Prepared":
-        return Prepared(
-            self.written + other.written,
-            self.kept + other.kept,
-            self.unreadable + other.unreadable,
-        )
 
 
 def prepare(
@@ -50,23 +49,27 @@ def prepare(
     *,
     shard_size: int,
     shorter_side: int,
-    progress: Callable[[Iterable[int], str], Iterable[int]],
+    progress: Callable[[str, int, int], Callable[[int], None]],
+    workers: int = 0,
 ) -> dict[str, Prepared]:
     """Writes each split of `sources` into `folder` as ArrayRecord; see `records`.
 
     A shard is written under another name, read back, compared, and renamed, so the same
     call goes on where a killed one stopped. Image files are stored as they are; pixels
-    become PNG.
+    become PNG. Every image is decoded, so that those that can't be are known.
 
     Args:
       sources: split -> its examples, all with the class names of the first.
       shard_size: examples of a shard.
       shorter_side: an image whose shorter side is longer is shrunk to it and stored as
         JPEG of quality 95; 0 shrinks none.
-      progress: wraps the numbers of a split's shards, given the split's name.
+      progress: called with a split's name, its number of examples and how many were
+        there already; what it returns is then called with how many more are done.
+      workers: processes that read and decode; 0 does it in threads of this one.
 
     Raises:
-      ValueError: the folder holds a set made otherwise, or what was read back differs.
+      ValueError: the folder holds a set made otherwise, a file is not there or can't be
+        opened, or what was read back differs.
     """
     folder.mkdir(parents=True, exist_ok=True)
     settings = {"shard_size": shard_size, "shorter_side": shorter_side}
@@ -76,18 +79,135 @@ def prepare(
         _claim_split(folder, split, source)
     outcomes = {}
     for split, source in sources.items():
-        shards = max(1, math.ceil(len(source) / shard_size))
-        outcome = Prepared(0, 0, ())
-        for number in progress(range(shards), split):
-            examples = range(
-                number * shard_size, min((number + 1) * shard_size, len(source))
-            )
-            file = folder / shard_name(split, number, shards)
-            done = _shard(file, source, examples, shorter_side)
-            outcome = outcome + done
-        outcomes[split] = outcome
-        _finish(folder, split, source, shards)
+        shards = _shards(folder, split, len(source), shard_size)
+        missing = {file: part for file, part in shards.items() if not file.exists()}
+        written = sum(map(len, missing.values()))
+        tick = progress(split, len(source), len(source) - written)
+        encode = Encoder(source, shorter_side, tuple(_chunks(missing.values())))
+        _write_shards(missing, encode, workers, tick)
+        unreadable = _unreadable(folder, split)
+        outcomes[split] = Prepared(
+            written,
+            len(source) - written,
+            tuple(name for file in shards for name in unreadable.get(file.name, ())),
+        )
+        _finish(folder, split, source, len(shards))
     return outcomes
+
+
+def _shards(
+    folder: epath.Path, split: str, size: int, shard_size: int
+) -> dict[epath.Path, range]:
+    """File -> its examples, of each shard; what a killed call left behind goes."""
+    for stale in folder.glob(f"{split}-*.tmp"):
+        stale.unlink()
+    count = max(1, math.ceil(size / shard_size))
+    return {
+        folder / shard_name(split, number, count): range(
+            number * shard_size, min((number + 1) * shard_size, size)
+        )
+        for number in range(count)
+    }
+
+
+def _chunks(parts: Iterable[range]) -> Iterator[range]:
+    """The same examples in pieces that a worker hands over at a time."""
+    for part in parts:
+        for start in range(part.start, part.stop, _CHUNK):
+            yield range(start, min(start + _CHUNK, part.stop))
+
+
+@dataclasses.dataclass(frozen=True)
+class Records:
+    """Finished records, and the names of those whose image can't be decoded."""
+
+    records: tuple[bytes, ...]
+    unreadable: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Encoder:
+    """Makes the records of any chunk of examples; workers have a copy of it."""
+
+    source: Source
+    shorter_side: int
+    chunks: tuple[range, ...]
+
+    def __call__(self, number: int) -> Records:
+        """The records of chunk `number`.
+
+        Raises:
+          UnreadableImage: a file is not there or can't be opened.
+        """
+        records, unreadable = [], []
+        for example in self.chunks[number]:
+            try:
+                image, label, name = self.source[example]
+            except OSError as error:
+                raise UnreadableImage(
+                    f"{self.source.name(example)} can't be read ({error}); bring it "
+                    "back, or take it out of the source and prepare into a new folder."
+                ) from error
+            try:
+                data = stored_bytes(image, self.shorter_side)
+            except UnreadableImage:
+                # Kept as it is: data.bad_images decides when it is read.
+                data = image if isinstance(image, bytes) else b""
+                unreadable.append(name)
+            records.append(pack(data, label, name))
+        return Records(tuple(records), tuple(unreadable))
+
+
+def _write_shards(
+    shards: Mapping[epath.Path, range],
+    encode: Encoder,
+    workers: int,
+    tick: Callable[[int], None],
+) -> None:
+    """Writes shards whose chunks, one after the other, are those of `encode`."""
+    made = in_order(encode, range(len(encode.chunks)), workers)
+    with contextlib.closing(made):
+        for file, part in shards.items():
+            _write_shard(file, itertools.islice(made, len(list(_chunks([part])))), tick)
+
+
+def _write_shard(
+    file: epath.Path, chunks: Iterable[Records], tick: Callable[[int], None]
+) -> None:
+    fresh = file.parent / f"{file.name}.{uuid.uuid4().hex}.tmp"
+    digests, unreadable = [], []
+    try:
+        writer = array_record_module.ArrayRecordWriter(str(fresh), "group_size:1")
+        for chunk in chunks:
+            for record in chunk.records:
+                digests.append(hashlib.blake2b(record).digest())
+                writer.write(record)
+            unreadable += chunk.unreadable
+            tick(len(chunk.records))
+        writer.close()
+        _compare(fresh, digests)
+        _note_unreadable(file, unreadable)
+        fresh.replace(file)
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def _unreadable(folder: epath.Path, split: str) -> dict[str, list[str]]:
+    """Shard -> names of its images that can't be decoded."""
+    note = folder / f"{split}.unreadable.json"
+    return json.loads(note.read_text()) if note.exists() else {}
+
+
+def _note_unreadable(file: epath.Path, names: list[str]) -> None:
+    """Keeps the names for later calls, which find the shard finished."""
+    split = file.name.rsplit("-of-", 1)[0].rsplit("-", 1)[0]
+    before = _unreadable(file.parent, split)
+    after = {name: found for name, found in before.items() if name != file.name}
+    if names:
+        after[file.name] = names
+    if after != before:
+        note = file.parent / f"{split}.unreadable.json"
+        write_whole(note, json.dumps(after, indent=1).encode())
 
 
 def _claim(folder: epath.Path, settings: dict) -> None:
@@ -125,53 +245,35 @@ def _claim_split(folder: epath.Path, split: str, source: Source) -> None:
 
 
 def _fingerprint(source: Source) -> str:
-    """Text that changes with the names, labels or number of a source's examples."""
+    """Text that changes with the names, labels or number of a source's examples.
+
+    What all names begin with is left out, so that the same folder may be spelt
+    otherwise, or have moved.
+    """
+    names = [min(_names(source)), max(_names(source))]
+    shared = len(os.path.commonprefix(names))
     digest = hashlib.blake2b(source.labels().tobytes(), digest_size=16)
-    for index in range(len(source)):
-        digest.update(os.fsencode(source.name(index)) + b"\0")
+    for name in _names(source):
+        digest.update(os.fsencode(name[shared:]) + b"\0")
     return digest.hexdigest()
 
 
-def _shard(
-    file: epath.Path, source: Source, examples: range, shorter_side: int
-) -> Prepared:
-    """Writes one shard unless it is there."""
-    if file.exists():
-        return Prepared(0, len(examples), ())
-    fresh = file.parent / f"{file.name}.{uuid.uuid4().hex}.tmp"
-    writer = array_record_module.ArrayRecordWriter(str(fresh), "group_size:1")
-    digests, unreadable = [], []
-    for example in examples:
-        image, label, name = source[example]
-        try:
-            data = stored_bytes(image, shorter_side)
-        except UnreadableImage:
-            # Kept as it is: data.bad_images decides when it is read.
-            data = image
-            unreadable.append(name)
-        record = pack(data, label, name)
-        digests.append(hashlib.blake2b(record).digest())
-        writer.write(record)
-    writer.close()
-    _compare(fresh, digests)
-    fresh.replace(file)
-    return Prepared(len(examples), 0, tuple(unreadable))
+def _names(source: Source) -> Iterator[str]:
+    return map(source.name, range(len(source)))
 
 
 def stored_bytes(image: bytes | np.ndarray, shorter_side: int) -> bytes:
     """The image file that is stored for an image; see `prepare`.
 
     Raises:
-      UnreadableImage: it must be shrunk and can't be decoded.
+      UnreadableImage: it can't be decoded.
     """
     if not isinstance(image, bytes):
-        channels = 1 if image.ndim == 2 else image.shape[-1]
-        image = _encoded(decode(image, channels), "PNG")
-    if not shorter_side:
-        return image
+        grey = image.ndim == 2 or image.shape[-1] <= 2
+        image = _encoded(decode(image, 1 if grey else 3), "PNG")
     pixels = decode(image, 3)
     scale = shorter_side / min(pixels.shape[:2])
-    if scale >= 1:
+    if not shorter_side or scale >= 1:
         return image
     rows, columns = (round(side * scale) for side in pixels.shape[:2])
     shrunk = as_image(pixels).resize((columns, rows), pillow.Resampling.BICUBIC)
@@ -196,7 +298,6 @@ def _compare(file: epath.Path, digests: list[bytes]) -> None:
         for number, digest in enumerate(digests)
     )
     if not same:
-        file.unlink()
         raise ValueError(f"{file} differs from what was written; check the disk.")
 
 
