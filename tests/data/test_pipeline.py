@@ -93,6 +93,18 @@ def test_each_example_once_an_epoch_and_each_epoch_in_its_order():
     assert len({tuple(epoch) for epoch in epochs.tolist()}) == 4
 
 
+def test_an_example_comes_repeatedly_and_differently_augmented():
+    batches = train(source_of(64), batch=64, count=2, repeats=2)
+    for batch in batches:
+        labels, counts = np.unique(batch["label"], return_counts=True)
+        assert len(labels) == 32 and (counts == 2).all()
+        first, second = np.flatnonzero(batch["label"] == labels[0])
+        assert np.any(batch["image"][first] != batch["image"][second])
+    assert set(batches[0]["label"]) != set(batches[1]["label"])
+    halves = train(source_of(64), batch=32, start=1, count=3, repeats=2)
+    np.testing.assert_array_equal(halves[0]["image"], batches[0]["image"][32:])
+
+
 def test_epochs_need_not_end_with_a_batch():
     labels = np.concatenate(
         [b["label"] for b in train(source_of(10), batch=4, count=5)]

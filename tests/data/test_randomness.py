@@ -74,3 +74,23 @@ def test_millions_of_examples_need_no_table():
     order = shuffled(0, np.arange(10**9, 10**9 + 1000), 14_000_000)
     assert len(set(order.tolist())) == 1000
     assert order.min() >= 0 and order.max() < 14_000_000
+
+
+@pytest.mark.parametrize("repeats", [2, 3])
+@pytest.mark.parametrize("num_examples", [1, 7, 96, 100, 1000])
+def test_repeated_examples_share_an_epoch_and_are_no_neighbours(num_examples, repeats):
+    positions = np.arange(3 * num_examples)
+    order = shuffled(0, positions, num_examples, repeats).reshape(3, num_examples)
+    for epoch in order:
+        counts = np.unique(epoch, return_counts=True)[1]
+        assert counts.max() <= repeats
+        # At the end of an epoch some copies are cut off.
+        assert num_examples / repeats <= len(counts) < num_examples / repeats + repeats
+        near = epoch[1:] == epoch[:-1]
+        assert not near[: num_examples - repeats].any()
+    if num_examples > 7:
+        assert len({tuple(np.unique(epoch)) for epoch in order}) == 3
+    some = positions[::-5]
+    np.testing.assert_array_equal(
+        shuffled(0, some, num_examples, repeats), order.ravel()[some]
+    )

@@ -89,7 +89,7 @@ DATA_KEYS = (
         "augment.crop_area",
         (0.05, 1.0),
         "smallest and largest share of the image's area (random_resized)",
-        minimum=0,
+        minimum=1e-6,
         maximum=1,
     ),
     Key(
@@ -123,6 +123,14 @@ DATA_KEYS = (
             "strong2",
             "deit",
         ),
+    ),
+    Key(
+        "augment.repeats",
+        1,
+        "how often an epoch holds each image, every time changed anew; it stays as "
+        "long, and so holds one image of this many",
+        minimum=1,
+        maximum=100,
     ),
     Key(
         "augment.randaugment_layers",

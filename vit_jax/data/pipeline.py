@@ -37,6 +37,7 @@ def train_batches(
     process_count: int = 1,
     workers: int = 0,
     on_bad: Callable[[str], None] | None = None,
+    repeats: int = 1,
 ) -> Iterator[Batch]:
     """This process's part of the batches start_step, start_step + 1, …, without end.
 
@@ -57,6 +58,7 @@ def train_batches(
       workers: processes that decode; 0 decodes in threads of this one.
       on_bad: called with the name of each unreadable image, which keeps its place in
         the batch, black and with weight 0; None ends the run instead.
+      repeats: how often an epoch holds each of its examples; see `shuffled`.
 
     Yields:
       "image" uint8 [b, Y, X, channels], "label" int32 [b], "weight" float32 [b],
@@ -70,7 +72,7 @@ def train_batches(
         transform=transform,
         channels=channels,
         seed=seed,
-        shuffle=True,
+        repeats=repeats,
         skip_bad=on_bad is not None,
         parts=_Parts.of(
             batch_size,
@@ -107,7 +109,7 @@ def eval_batches(
         transform=transform,
         channels=channels,
         seed=0,
-        shuffle=False,
+        repeats=0,
         skip_bad=on_bad is not None,
         parts=_Parts.of(batch_size, channels, transform, process_index, process_count),
     )
@@ -162,7 +164,7 @@ class _ChunkMaker:
         transform: Transform,
         channels: int,
         seed: int,
-        shuffle: bool,
+        repeats: int,
         skip_bad: bool,
         parts: _Parts,
     ):
@@ -171,7 +173,7 @@ class _ChunkMaker:
         self._transform = transform
         self._channels = channels
         self._seed = seed
-        self._shuffle = shuffle
+        self._repeats = repeats
         self._skip_bad = skip_bad
 
     def __call__(self, number: int) -> Batch:
@@ -200,10 +202,11 @@ class _ChunkMaker:
         return {"image": images, "label": labels, "weight": weights, "index": positions}
 
     def examples(self, positions: np.ndarray) -> np.ndarray:
-        """Which example of the source stands at each position."""
-        if not self._shuffle:
+        """Which example of the source stands at each position; without repeats the
+        order is the source's."""
+        if not self._repeats:
             return positions
-        return shuffled(self._seed, positions, len(self.source))
+        return shuffled(self._seed, positions, len(self.source), self._repeats)
 
 
 def _batches(

@@ -17,6 +17,7 @@ _AUGMENT, _SHUFFLE, _WORDS = 0, 1, 2
 _FEISTEL_ROUNDS = 8
 # On a smaller square than this a Feistel network reaches too few permutations.
 _SMALLEST_SIDE = 4
+_COPIES_APART = 32
 
 
 def philox(counters: np.ndarray, key: tuple[int, int]) -> np.ndarray:
@@ -53,7 +54,9 @@ def words(seed: int, count: int) -> np.ndarray:
     return _words(seed, _WORDS, np.arange(-(-count // 4)), 4).ravel()[:count]
 
 
-def shuffled(seed: int, positions: np.ndarray, num_examples: int) -> np.ndarray:
+def shuffled(
+    seed: int, positions: np.ndarray, num_examples: int, repeats: int = 1
+) -> np.ndarray:
     """The example at each position of an endless run over a set, int64.
 
     Positions e * num_examples .. (e + 1) * num_examples - 1 are epoch e; each epoch
@@ -61,14 +64,33 @@ def shuffled(seed: int, positions: np.ndarray, num_examples: int) -> np.ndarray:
     nothing is stored: the order is a Feistel network keyed by (seed, epoch) on the next
     square number, walked until it lands inside the set (Black and Rogaway 2002,
     "Ciphers with arbitrary finite domains").
+
+    Args:
+      repeats: how often an epoch holds each example that it holds. It stays as long, so
+        that it holds one of `repeats` examples: repeated augmentation, Hoffer et al.
+        2020, arXiv 1901.09335, counted as in DeiT and timm.
     """
     positions = np.asarray(positions, np.int64)
     epochs, offsets = np.divmod(positions, num_examples)
     examples = np.empty_like(positions)
+    if repeats > 1:
+        offsets = _repeated(offsets, num_examples, repeats)
     for epoch in np.unique(epochs):
         inside = epochs == epoch
         examples[inside] = _permuted(seed, epoch, offsets[inside], num_examples)
     return examples
+
+
+def _repeated(offsets: np.ndarray, num_examples: int, repeats: int) -> np.ndarray:
+    """Which place of an epoch's order each of its offsets stands for.
+
+    Copies lie `_COPIES_APART` and not next to one another, since neighbours are mixed:
+    in blocks, each of which holds its places one after the other `repeats` times.
+    """
+    size = _COPIES_APART * repeats
+    blocks, inside = np.divmod(offsets, size)
+    lengths = np.minimum(size, num_examples - blocks * size)
+    return blocks * _COPIES_APART + inside % -(-lengths // repeats)
 
 
 def _permuted(

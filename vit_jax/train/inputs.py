@@ -56,11 +56,14 @@ class Inputs:
     train_source: Source
 
 
-def open_inputs(config: ConfigDict, part: tuple[int, int] = (0, 1)) -> Inputs:
+def open_inputs(
+    config: ConfigDict, part: tuple[int, int] = (0, 1), *, evaluation: bool = True
+) -> Inputs:
     """The data of a run.
 
     Args:
       part: (index, count) of the equal parts of a batch that this process reads.
+      evaluation: False leaves all evaluation splits alone; their passes are then empty.
 
     Raises:
       ValueError: faults of the data keys or of the data, a line each.
@@ -73,12 +76,16 @@ def open_inputs(config: ConfigDict, part: tuple[int, int] = (0, 1)) -> Inputs:
     if config.data.train.fraction < 1:
         source = class_balanced_share(source, config.data.train.fraction, config.seed)
     skipped = collections.Counter()
+    judged, sets = (lambda: iter(())), {}
+    if evaluation:
+        judged = open_evaluation(config, source.class_names, part, skipped).batches
+        sets = _open_sets(config, source.class_names, part, skipped)
     return Inputs(
         class_names=source.class_names,
         num_examples=len(source),
         train_batches=functools.partial(_train_batches, config, source, part, skipped),
-        eval_batches=open_evaluation(config, source.class_names, part, skipped).batches,
-        eval_sets=_open_sets(config, source.class_names, part, skipped),
+        eval_batches=judged,
+        eval_sets=sets,
         preprocessing=preprocessing_of(config),
         skipped=skipped,
         train_source=source,
@@ -234,6 +241,7 @@ def _train_batches(
         batch_size=stage.batch_size if stage else config.data.train.batch_size,
         start_step=start_step - first_step,
         first_position=stage.first_position if stage else 0,
+        repeats=augment_values(config)["repeats"],
         **_reading(config, part, skipped),
     )
 

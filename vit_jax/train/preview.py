@@ -1,18 +1,24 @@
 """What a config makes of its training images, as a picture to look at."""
 
+import contextlib
 import copy
+import functools
+import itertools
 import os
+from collections.abc import Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from ml_collections import ConfigDict
 
 from vit_jax.data.contact_sheet import contact_sheet
-from vit_jax.data.decode import decode
+from vit_jax.data.decode import UnreadableImage, decode
 from vit_jax.data.randomness import shuffled
+from vit_jax.data.sources import Source
 from vit_jax.train import mixing
-from vit_jax.train.inputs import Inputs, mixing_values, open_inputs
+from vit_jax.train.inputs import Inputs, augment_values, mixing_values, open_inputs
 from vit_jax.train.step import step_keys
 
 # Smaller shares of a label are not worth showing.
@@ -23,59 +29,83 @@ def write_preview(config: ConfigDict, file: str | os.PathLike, count: int) -> No
     """Writes a contact sheet of the first `count` training examples.
 
     Its rows: the images as they are; after crop, flip and the other changes made on the
-    host; and, where the config mixes, as the model gets them, with mixed labels.
+    host; and, where the config mixes, as the model gets them, with mixed labels. All is
+    as in the run's first step (and the following ones, if `count` needs them). The
+    evaluation split isn't read.
 
     Raises:
       ValueError: faults of the config or the data.
       FileNotFoundError: a source is not there.
     """
     config = copy.deepcopy(config)
-    config.data.train.batch_size = max(count, 2)
     config.data.workers = 0
-    inputs = open_inputs(config)
-    batches = inputs.train_batches(0)
-    batch = next(batches)
-    batches.close()
-    names = [inputs.class_names[label] for label in batch["label"]]
+    inputs = open_inputs(config, evaluation=False)
+    steps = -(-count // config.data.train.batch_size)
+    with contextlib.closing(inputs.train_batches(0)) as batches:
+        drawn = list(itertools.islice(batches, steps))
+    shown = {
+        key: np.concatenate([batch[key] for batch in drawn])[:count]
+        for key in ("image", "label", "index")
+    }
+    names = [inputs.class_names[label] for label in shown["label"]]
     rows = [
-        ("as they are", _originals(config, inputs, batch), names),
-        ("after changes on the host", batch["image"], names),
+        ("as they are", _originals(config, inputs, shown["index"]), names),
+        ("after changes on the host", list(shown["image"]), names),
     ]
     values = mixing_values(config)
     if any(values[key] for key in ("label_smoothing", "mixup", "cutmix", "erasing")):
-        rows.append(_mixed(config, inputs, batch))
-    contact_sheet([(t, list(i)[:count], c[:count]) for t, i, c in rows]).save(file)
+        rows.append(_mixed(config, inputs, drawn, count))
+    contact_sheet(rows).save(file)
 
 
 def _originals(
-    config: ConfigDict, inputs: Inputs, batch: dict[str, np.ndarray]
+    config: ConfigDict, inputs: Inputs, positions: np.ndarray
 ) -> list[np.ndarray]:
     source = inputs.train_source
-    examples = shuffled(config.seed, batch["index"], len(source))
-    return [decode(source[example][0], config.model.channels) for example in examples]
+    repeats = augment_values(config)["repeats"]
+    examples = shuffled(config.seed, positions, len(source), repeats)
+    channels = config.model.channels
+    return [_original(source, int(example), channels) for example in examples]
+
+
+def _original(source: Source, example: int, channels: int) -> np.ndarray:
+    """The image, or a black square where it can't be read and the run passes it over:
+    where it ends the run, the batch has ended the sheet before."""
+    try:
+        return decode(source[example][0], channels)
+    except (UnreadableImage, OSError):
+        return np.zeros((1, 1, channels), np.uint8)
 
 
 def _mixed(
-    config: ConfigDict, inputs: Inputs, batch: dict[str, Any]
-) -> tuple[str, np.ndarray, list[str]]:
-    """The row of images as the first training step gets them."""
-    images, targets = mixing.prepare(
-        batch,
-        step_keys(config.seed, 0)[0],
-        num_classes=len(inputs.class_names),
+    config: ConfigDict, inputs: Inputs, batches: Sequence[dict[str, Any]], count: int
+) -> tuple[str, list[np.ndarray], list[str]]:
+    """The row of images as the first training steps get them."""
+    num_classes = config.model.num_classes or len(inputs.class_names)
+    prepare = functools.partial(
+        mixing.prepare,
+        num_classes=num_classes,
         preprocessing=inputs.preprocessing,
-        dtype=jnp.float32,
+        dtype=jnp.dtype(config.train.compute_dtype),
         **mixing_values(config),
     )
     mean, std = (np.array(inputs.preprocessing[key]) for key in ("mean", "std"))
-    pixels = (np.asarray(images) * std + mean).clip(0, 1) * 255
-    captions = [_caption(row, inputs.class_names) for row in np.asarray(targets)]
-    return "as the model gets them", pixels.round().astype(np.uint8), captions
+    shown, captions = [], []
+    for step, batch in enumerate(batches):
+        # Draws and partners are those of the whole batch, whatever is shown of it.
+        images, targets = jax.jit(prepare)(batch, step_keys(config.seed, step)[0])
+        images = np.asarray(images[: count - len(shown)], np.float32)
+        shown += list(((images * std + mean).clip(0, 1) * 255).round().astype(np.uint8))
+        targets = np.asarray(targets)[: len(images)]
+        captions += [_caption(row, inputs.class_names) for row in targets]
+    return "as the model gets them", shown, captions
 
 
 def _caption(target: np.ndarray, class_names: tuple[str, ...]) -> str:
     """The two largest shares of a target, a line each."""
     largest = np.argsort(-target, kind="stable")[:2]
+    # A model may have more classes than the data, which then have no names.
+    names = (*class_names, *map(str, range(len(class_names), len(target))))
     return "\n".join(
-        f"{class_names[i]}: {target[i]:.0%}" for i in largest if target[i] >= _SHOWN
+        f"{names[i]}: {target[i]:.0%}" for i in largest if target[i] >= _SHOWN
     )
