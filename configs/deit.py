@@ -5,9 +5,9 @@ Arguments: variant (Ti/16, S/16, B/16), epochs.
 Data: ImageNet-1k by `vit_jax data prepare imagenet2012`.
 Command: vit_jax train --config=deit:variant=S/16 --workdir=runs/deit_s \
     --config.data.source=FOLDER
-Expected: Ti 72.2 %, S 79.9 %, B 81.8 % top-1 (published). The published runs repeat
-    each image three times in a batch with other augmentation, which is not done here;
-    expect somewhat less, for B most of all.
+Expected: Ti 72.2 %, S 79.9 %, B 81.8 % top-1 (published). Each image comes three
+    times in a batch, as published; RandAugment's operations are torchvision's and not
+    timm's (docs/data.md).
 Cost: for 300 epochs, B 53 hours on eight V100, S under three days on four (published).
 """
 
@@ -35,7 +35,6 @@ def get_config(variant: str = "S/16", epochs: int = 300):
     config.data.eval.interpolation = "bicubic"
     config.data.workers = 16
 
-    config.augment.crop_area = (0.08, 1.0)
     config.augment.preset = "deit"
 
     config.optimizer.weight_decay = 0.05

@@ -80,7 +80,9 @@ def guarded(monkeypatch):
         return open_source("digits", split)
 
     md5 = hashlib.md5(b"content").hexdigest()
-    published = archives.Published((archives.Archive("a.tar", md5),), ("test",), open_split)
+    published = archives.Published(
+        (archives.Archive("a.tar", md5),), ("test",), open_split
+    )
     monkeypatch.setitem(archives.PUBLISHED, "guarded", published)
     return opened
 

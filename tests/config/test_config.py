@@ -146,8 +146,21 @@ def test_words_of_the_model_are_those_that_the_model_takes():
     fields = {field.name: field for field in dataclasses.fields(VitSpec)}
     for key in configuration.KEYS:
         group, _, name = key.name.partition(".")
-        if group != "model" or not key.choices:
+        if group != "model" or not key.choices or key.type is int:
             continue
         # Training needs one vector an image, which "none" doesn't give.
         taken = set(fields[name].metadata["choices"])
         assert set(key.choices) == (taken - {"none"} if name == "pool" else taken)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("model.channels", 2, "model.channels=2 must be one of 1, 3."),
+        ("augment.crop_area", (0.0, 1.0), "augment.crop_area=(0.0,1.0) must be"),
+    ],
+)
+def test_what_is_refused_later_lies_out_of_range(name, value, message):
+    config = configuration.default_config()
+    config.update_from_flattened_dict({name: value})
+    assert any(fault.startswith(message) for fault in configuration.check(config))

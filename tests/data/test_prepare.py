@@ -151,7 +151,9 @@ def test_workers_write_the_same_files(photos, tmp_path):
 
 def test_a_file_that_is_gone_is_named(photos, tmp_path):
     (tmp_path / "photos" / "train" / "b" / "001.jpg").unlink()
-    with pytest.raises(UnreadableImage, match="b/001.jpg can't be read .*bring it back"):
+    with pytest.raises(
+        UnreadableImage, match="b/001.jpg can't be read .*bring it back"
+    ):
         prepared(photos, tmp_path / "out")
 
 

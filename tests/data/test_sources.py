@@ -233,7 +233,9 @@ def test_a_long_list_takes_little_memory(tmp_path, kind):
         for number in range(count):
             path, label = f"images/{number % 1000:04}/{number:08}.jpg", number % 1000
             row = (path, label) if kind == "csv" else {"path": path, "label": label}
-            opened.write(f"{path},{label}\n" if kind == "csv" else json.dumps(row) + "\n")
+            opened.write(
+                f"{path},{label}\n" if kind == "csv" else json.dumps(row) + "\n"
+            )
     opened = []
     peak = peak_bytes(lambda: opened.append(open_source(str(file), "all")))
     # A path has 24 bytes; a dict a row would take 400.

@@ -141,14 +141,12 @@ def test_skipped_images_are_counted(tmp_path):
 
 def test_faults_of_the_data_keys_are_reported_together():
     config = digits_config()
-    config.model.channels = 2
     config.data.mean = (0.1, 0.2, 0.3)
     config.augment.crop_area = (0.9, 0.1)
     with pytest.raises(ValueError) as caught:
         open_inputs(config)
     faults = str(caught.value).splitlines()
     assert [fault.split("=")[0] for fault in faults] == [
-        "model.channels",
         "data.mean",
         "augment.crop_area",
     ]

@@ -93,3 +93,10 @@ def test_no_evaluation_split_is_needed_and_bad_images_are_shown_black(rows, tmp_
 
 def test_a_class_that_the_data_lacks_has_its_number():
     assert preview._caption(np.array([0.1, 0.6, 0.3]), ("cat",)) == "1: 60%\n2: 30%"
+
+
+def test_a_run_that_starts_small_is_shown_small(rows):
+    config = tiny_config()
+    config.schedule.stages = ((4, 0.5, 8), (8, 0.5, 0))
+    preview.write_preview(config, "sheet.png", 5)
+    assert {image.shape for image in rows[0][1][1]} == {(4, 4, 1)}

@@ -17,7 +17,7 @@ class Key:
     """One configuration key.
 
     `default` is a value, or a type for a key that starts unset. `minimum` and `maximum`
-    bound numbers (each entry, for tuples); `choices` lists all that a string may be.
+    bound numbers (each entry, for tuples); `choices` lists all that a value may be.
     A tuple that may be empty says what its entries are: "pattern" for regular
     expressions of whole parameter names, "rule" for pairs of one and a number, "stage"
     for stages of a run, "set" for evaluation sets.
@@ -26,7 +26,7 @@ class Key:
     name: str
     default: Any
     meaning: str
-    choices: tuple[str, ...] = ()
+    choices: tuple[str, ...] | tuple[int, ...] = ()
     minimum: float | None = None
     maximum: float | None = None
     entries: str = ""
@@ -85,7 +85,7 @@ def holds(key: Key, value: Any) -> bool:
 def requirement(key: Key) -> str:
     """What a value of `key` must be, in words."""
     if key.choices:
-        return "one of " + ", ".join(key.choices)
+        return "one of " + ", ".join(map(str, key.choices))
     if key.entries:
         return ENTRIES[key.entries].requirement
     kind = {int: "a whole number", float: "a number", bool: "true or false"}

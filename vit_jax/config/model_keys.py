@@ -15,7 +15,7 @@ MODEL_KEYS = (
         "pixels the model sees: one number for a square, or (rows, columns)",
         minimum=1,
     ),
-    Key("model.channels", 3, "1 for grey images, 3 for colour", minimum=1, maximum=3),
+    Key("model.channels", 3, "1 for grey images, 3 for colour", choices=(1, 3)),
     Key(
         "model.num_classes",
         int,

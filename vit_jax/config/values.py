@@ -100,7 +100,7 @@ def describe() -> str:
     lines = []
     for key in KEYS:
         default = "unset" if key.starts_unset else shown(key.default)
-        choices = f" ({' | '.join(key.choices)})" if key.choices else ""
+        choices = f" ({' | '.join(map(str, key.choices))})" if key.choices else ""
         lines.append(f"  {key.name} = {default}{choices}\n      {key.meaning}")
     return "\n".join(lines)
 

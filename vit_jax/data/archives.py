@@ -24,7 +24,6 @@ from vit_jax.data.bundled import ArraySource
 from vit_jax.data.labels import class_list, class_order
 from vit_jax.data.sources import Source
 
-
 _DAMAGE = (
     tarfile.TarError,
     gzip.BadGzipFile,
@@ -279,9 +278,12 @@ def _plain_tar(file: Path, scratch: Path) -> Path:
     if not plain.exists():
         scratch.mkdir(parents=True, exist_ok=True)
         fresh = scratch / f"{file.name}.{uuid.uuid4().hex}.tmp"
-        with _damage_named(file), gzip.open(file, "rb") as zipped:
-            with open(fresh, "wb") as output:
-                shutil.copyfileobj(zipped, output, 2**20)
+        with (
+            _damage_named(file),
+            gzip.open(file, "rb") as zipped,
+            open(fresh, "wb") as output,
+        ):
+            shutil.copyfileobj(zipped, output, 2**20)
         fresh.replace(plain)
     return plain
 

@@ -288,8 +288,6 @@ def _open(
 def _channel_faults(config: ConfigDict) -> list[str]:
     channels = config.model.channels
     faults = []
-    if channels not in (1, 3):
-        faults.append(f"model.channels={channels} must be 1 or 3.")
     for key in ("mean", "std"):
         values = tuple(config.data[key])
         if len(values) not in (1, channels):

@@ -18,7 +18,9 @@ from vit_jax.data.decode import UnreadableImage, decode
 from vit_jax.data.randomness import shuffled
 from vit_jax.data.sources import Source
 from vit_jax.train import mixing
+from vit_jax.train.durations import total_steps
 from vit_jax.train.inputs import Inputs, augment_values, mixing_values, open_inputs
+from vit_jax.train.stages import plan_stages
 from vit_jax.train.step import step_keys
 
 # Smaller shares of a label are not worth showing.
@@ -40,8 +42,9 @@ def write_preview(config: ConfigDict, file: str | os.PathLike, count: int) -> No
     config = copy.deepcopy(config)
     config.data.workers = 0
     inputs = open_inputs(config, evaluation=False)
-    steps = -(-count // config.data.train.batch_size)
-    with contextlib.closing(inputs.train_batches(0)) as batches:
+    stage = plan_stages(config, total_steps(config, inputs.num_examples))[0]
+    steps = -(-count // stage.batch_size)
+    with contextlib.closing(inputs.train_batches(0, stage)) as batches:
         drawn = list(itertools.islice(batches, steps))
     shown = {
         key: np.concatenate([batch[key] for batch in drawn])[:count]
