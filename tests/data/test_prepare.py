@@ -12,7 +12,8 @@ from tests.data.pictures import encoded, smooth_pixels, write_folder
 from vit_jax.data import prepare as preparing
 from vit_jax.data.bundled import ArraySource
 from vit_jax.data.decode import UnreadableImage, decode
-from vit_jax.data.prepare import prepare, stored_bytes
+from vit_jax.data.encode import stored_bytes
+from vit_jax.data.prepare import prepare
 from vit_jax.data.records import pack, unpack
 from vit_jax.data.sources import open_source
 

@@ -24,6 +24,8 @@ import simplejpeg
 from PIL import Image as pillow
 from PIL import ImageOps, UnidentifiedImageError
 
+from vit_jax.data.orientation import TURNS, may_be_turned, turned
+
 # Pillow has some forty readers, of which one runs Ghostscript: bytes from strangers
 # meet these alone. JPEG's hands on MPO, what cameras write with several pictures.
 _FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
@@ -31,19 +33,6 @@ pillow.init()
 _JPEG_SHRINKS = (1, 2, 4, 8)
 _JPEG_SPACES = {"Gray", "YCbCr", "RGB"}
 _ORIENTATION = 0x0112
-# Of a JPEG's segments: what stands before the pixels, and APP1.
-_START_OF_SCAN, _METADATA = b"\xda", b"\xe1"
-# Of eight EXIF orientations, (transpose, flip rows, flip columns) in this order.
-_TURNS = {
-    1: (False, False, False),
-    2: (False, False, True),
-    3: (False, True, True),
-    4: (False, True, False),
-    5: (True, False, False),
-    6: (True, False, True),
-    7: (True, True, True),
-    8: (True, True, False),
-}
 _ARRAY_CHANNELS = (1, 2, 3, 4)
 _REASONS = (
     OSError,
@@ -150,7 +139,7 @@ class _JpegPicture:
         if space not in _JPEG_SPACES or rows * columns > pillow.MAX_IMAGE_PIXELS:
             raise ValueError(space)
         self._stored_shape = (rows, columns)
-        self._turn = _TURNS[_jpeg_orientation(data)]
+        self._turn = TURNS[_jpeg_orientation(data)]
         self.shape = (columns, rows) if self._turn[0] else (rows, columns)
         self._data = data
         self._channels = channels
@@ -163,7 +152,7 @@ class _JpegPicture:
         except ValueError:
             # Harmless faults, such as stray bytes, end here too: Pillow tells.
             return _FilePicture(self._data, self._channels).pixels()
-        return _turned(stored, *self._turn)
+        return turned(stored, *self._turn)
 
     def draft(self, shrink: int) -> np.ndarray:
         scaled = min(shrink, _JPEG_SHRINKS[-1])
@@ -177,7 +166,7 @@ class _JpegPicture:
             )
         except ValueError:
             return _FilePicture(self._data, self._channels).draft(shrink)
-        drafted = _turned(stored, *self._turn)
+        drafted = turned(stored, *self._turn)
         if shrink == scaled:
             return drafted
         return _drafted(as_image(drafted), shrink // scaled)
@@ -191,13 +180,15 @@ class _FilePicture:
             raise UnreadableImage("the file is empty")
         try:
             self._opened = pillow.open(io.BytesIO(data), formats=_FORMATS)
-            turned = self._opened.getexif().get(_ORIENTATION, 1) in (5, 6, 7, 8)
+            orientation = self._opened.getexif().get(_ORIENTATION, 1)
         except _REASONS as error:
             raise UnreadableImage(_reason(error)) from error
         columns, rows = self._opened.size
         if rows * columns > pillow.MAX_IMAGE_PIXELS:
             raise UnreadableImage(f"{rows}x{columns} pixels are more than is accepted")
-        self.shape = (columns, rows) if turned else (rows, columns)
+        self.shape = (
+            (columns, rows) if TURNS.get(orientation, TURNS[1])[0] else (rows, columns)
+        )
         self._channels = channels
 
     def pixels(self) -> np.ndarray:
@@ -228,44 +219,14 @@ def _plain(image: pillow.Image) -> pillow.Image:
 
 
 def _jpeg_orientation(data: bytes) -> int:
-    if not _has_metadata(data):
+    if not may_be_turned(data):
         return 1
     try:
         opened = pillow.open(io.BytesIO(data), formats=_FORMATS)
         orientation = opened.getexif().get(_ORIENTATION, 1)
     except _REASONS as error:
         raise ValueError("EXIF") from error
-    return orientation if orientation in _TURNS else 1
-
-
-def _has_metadata(data: bytes) -> bool:
-    """Whether a JPEG may say how it is turned, in EXIF or XMP: whether a segment APP1
-    comes before its pixels, or the segments can't be walked."""
-    place = 2
-    while data[place : place + 1] == b"\xff":
-        marker = data[place + 1 : place + 2]
-        if marker == b"\xff":
-            # A fill byte.
-            place += 1
-            continue
-        if marker == _START_OF_SCAN:
-            return False
-        if marker == _METADATA:
-            return True
-        place += 2 + int.from_bytes(data[place + 2 : place + 4], "big")
-    return True
-
-
-def _turned(
-    pixels: np.ndarray, transpose: bool, flip_rows: bool, flip_columns: bool
-) -> np.ndarray:
-    if transpose:
-        pixels = pixels.swapaxes(0, 1)
-    if flip_rows:
-        pixels = pixels[::-1]
-    if flip_columns:
-        pixels = pixels[:, ::-1]
-    return np.ascontiguousarray(pixels)
+    return orientation if orientation in TURNS else 1
 
 
 def _drafted(image: pillow.Image, shrink: int) -> np.ndarray:
