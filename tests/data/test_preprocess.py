@@ -38,3 +38,8 @@ def test_what_is_described_is_sound_and_preprocesses():
 def test_what_cannot_be_is_refused(name, value, message):
     with pytest.raises(ValueError, match=message):
         check(DESCRIBED | {name: value})
+
+
+def test_what_is_no_object_is_refused():
+    with pytest.raises(ValueError, match="it is a list and must be an object"):
+        check([])

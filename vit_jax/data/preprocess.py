@@ -41,6 +41,10 @@ def check(preprocessing: Mapping[str, Any]) -> None:
     Raises:
       ValueError: lists every entry that is missing or can't be.
     """
+    if not isinstance(preprocessing, Mapping):
+        raise ValueError(
+            f"it is a {type(preprocessing).__name__} and must be an object"
+        )
     faults = [
         f"{name}={preprocessing.get(name)!r} must be {wanted}"
         for name, (holds, wanted) in _ENTRIES.items()
