@@ -7,6 +7,7 @@ import importlib.util
 import inspect
 import os
 import pkgutil
+import re
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -17,8 +18,6 @@ from ml_collections import ConfigDict
 
 import vit_jax.configs
 from vit_jax import config as configuration
-
-_LONGEST = 300
 
 
 def load_config(recipe: str, overrides: dict[str, str]) -> tuple[ConfigDict, list[str]]:
@@ -45,7 +44,7 @@ def load_config(recipe: str, overrides: dict[str, str]) -> tuple[ConfigDict, lis
     except (Exception, SystemExit) as error:
         raise ValueError(
             f"--config={recipe} can't be used ({type(error).__name__}"
-            f"{_line_of(error, path)}): {_first_lines(error)}"
+            f"{_line_of(error, path)}): {_without_dump(error)}"
         ) from error
     if not isinstance(config, ConfigDict):
         raise ValueError(
@@ -72,10 +71,9 @@ def _line_of(error: BaseException, path: Path | None) -> str:
     return f", line {lines[-1]}" if lines else ""
 
 
-def _first_lines(error: BaseException) -> str:
-    """The error's text without the dump of the whole config that some carry."""
-    text = str(error)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …"
+def _without_dump(error: BaseException) -> str:
+    """The error's text without the whole config, which ml_collections adds."""
+    return re.sub(r' Other fields present: "\{.*\}"', "", str(error), flags=re.DOTALL)
 
 
 def recipe_arguments(name: str) -> dict[str, Any]:
