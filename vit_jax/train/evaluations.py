@@ -16,13 +16,18 @@ from vit_jax.weights import resize_params
 
 
 class Evaluations:
-    """When a run evaluates, how, and where the figures go."""
+    """When a run evaluates, how, and where the figures go.
+
+    Attributes:
+      compiled: whether an evaluation has been run, and so waits for no compiler.
+    """
 
     def __init__(self, parts: Parts, metrics: Metrics, progress: Progress):
         self._parts = parts
         self._metrics = metrics
         self._progress = progress
         self._sums = classification.make_sums(parts.logits_of)
+        self.compiled = False
 
     def due(self, step: int) -> bool:
         """Whether `step` is one that is evaluated."""
@@ -60,6 +65,7 @@ class Evaluations:
         row |= self._figures("eval", params, inputs.eval_batches, heed)
         for name, batches in inputs.eval_sets.items():
             row |= self._figures(f"eval/{name}", params, batches, heed)
+        self.compiled = True
         self._metrics.write(row)
         for name in ("", *(f"{name}/" for name in inputs.eval_sets)):
             what = name.rstrip("/") or self._parts.config.data.eval.split

@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any
 
+import jax
 from flax import linen as nn
 from ml_collections import ConfigDict
 
@@ -33,12 +34,20 @@ _NOT_OF_WEIGHTS = frozenset(
 _FREE = _NOT_OF_WEIGHTS | {"pool", "class_token"}
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class Initial:
-    """Weights that fit a run's model, and what was done to make them fit."""
+    """Weights that fit a run's model, and what was done to make them fit.
 
-    params: dict[str, Any]
+    The weights are arrays of the host: no device holds them beside the run's state.
+    """
+
+    params: dict[str, Any] | None
     lines: tuple[str, ...]
+
+    def take(self) -> dict[str, Any] | None:
+        """The weights, given once and then let go of."""
+        params, self.params = self.params, None
+        return params
 
 
 def read(config: ConfigDict, *, resumed: bool) -> Loaded | None:
@@ -126,7 +135,9 @@ def fit(
     if different:
         raise ValueError("\n".join(different))
     lines = [f"init.weights={config.init.weights}: {line}" for line in report.lines()]
-    return Initial(params, (*lines, *_preprocessing_notes(config, loaded)))
+    return Initial(
+        jax.device_get(params), (*lines, *_preprocessing_notes(config, loaded))
+    )
 
 
 def _keeps_head(

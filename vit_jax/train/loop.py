@@ -157,19 +157,20 @@ class Run:
             leads=self.leads,
         )
 
-    def _first_state(self, saved: int) -> tuple[int, TrainState]:
+    def _first_state(self, saved: int) -> tuple[int, TrainState, tuple[int, int]]:
+        """(step, state, size of the images that it is for)."""
         if not saved:
             self.progress.say("initialising the weights …")
             for line in self.parts.initial.lines if self.parts.initial else ():
                 self.progress.say(line)
-            return 0, fresh_state(self.parts)
-        step, state = restore_newest(
+            return 0, fresh_state(self.parts), self.parts.stages[0].image_size
+        step, state, image_size = restore_newest(
             self.workdir, self.parts, self.progress.say, leads=self.leads
         )
         self.progress.say(f"going on from the checkpoint of step {step}")
-        return step, state
+        return step, state, image_size
 
-    def _open(self, step: int, state: TrainState) -> None:
+    def _open(self, step: int, state: TrainState, image_size: tuple[int, int]) -> None:
         """Only now, with a state at hand, is anything in the workdir changed."""
         policy = self.config.checkpoint
         self.saving = Saving(
@@ -189,7 +190,13 @@ class Run:
         self.resources.callback(self.metrics.close)
         self.resources.callback(self.progress.close)
         self.steps = Steps(
-            self.parts, step, state, self.metrics, self.progress, self._diverged
+            self.parts,
+            step,
+            state,
+            image_size,
+            self.metrics,
+            self.progress,
+            self._diverged,
         )
 
     def _train(self) -> None:
@@ -200,6 +207,9 @@ class Run:
         train_batches = self._batches()
         while not self._finished():
             stage = stage_after(self.parts.stages, steps.step)
+            # What enters may be resized, which can't be undone: a run that stops at
+            # the border goes on from the state before. Then comes compiling.
+            self._save()
             steps.enter(stage)
             with contextlib.closing(train_batches(steps.step, stage)) as batches:
                 self._train_stage(stage, batches)
@@ -243,6 +253,9 @@ class Run:
     def _evaluate(self) -> None:
         self.steps.settle()
         steps = self.steps
+        if not self.evaluations.compiled:
+            # A signal meanwhile is answered late, perhaps after the notice is over.
+            self._save()
         params = self.evaluations.params_of(steps.state, steps.image_size)
         with steps.throughput.paused():
             row = self.evaluations.run(steps.step, params, self._heed)
