@@ -17,24 +17,17 @@ from vit_jax.checkpoint.steps import choose_step, complete_steps, reason_of
 _OWN = (PermissionError, MemoryError, jax.errors.JaxRuntimeError)
 # What storage or the way to it may answer while the files are whole: by number, and by
 # the words that TensorStore, fsspec and HTTP put into errors of other types.
-_AWAY = frozenset(
-    getattr(errno, name)
-    for name in [
-        "EIO",
-        "ETIMEDOUT",
-        "ESTALE",
-        "EAGAIN",
-        "EBUSY",
-        "ENETDOWN",
-        "ENETUNREACH",
-        "EHOSTUNREACH",
-        "EHOSTDOWN",
-        "EREMOTEIO",
-        "ENOTCONN",
-        "EMFILE",
-        "ENFILE",
-    ]
-    if hasattr(errno, name)
+_AWAY = (
+    errno.EIO,
+    errno.ETIMEDOUT,
+    errno.ESTALE,
+    errno.EAGAIN,
+    errno.EBUSY,
+    errno.ENETDOWN,
+    errno.ENETUNREACH,
+    errno.EHOSTUNREACH,
+    errno.EMFILE,
+    errno.ENFILE,
 )
 _AWAY_WORDS = (
     "DEADLINE_EXCEEDED",

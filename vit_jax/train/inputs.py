@@ -52,7 +52,7 @@ class Inputs:
     eval_batches: Callable[[], Batches]
     eval_sets: dict[str, Callable[[], Batches]]
     preprocessing: dict[str, Any]
-    skipped: dict[str, int]
+    skipped: collections.Counter[str]
     train_source: Source
 
 
@@ -156,17 +156,23 @@ def _eval_passes(
     )
 
 
-def training_pass(config: ConfigDict, source: Source, part: tuple[int, int]) -> Batches:
+def training_pass(
+    config: ConfigDict,
+    source: Source,
+    part: tuple[int, int],
+    skipped: collections.Counter,
+) -> Batches:
     """One pass over the training examples in their own order, made as for training.
 
     Args:
       part: see `open_inputs`.
+      skipped: counts the unreadable images that are passed over.
     """
     return pipeline.eval_batches(
         source,
         train_transform(config),
         batch_size=config.data.eval.batch_size,
-        **_reading(config, part, collections.Counter()),
+        **_reading(config, part, skipped),
     )
 
 

@@ -23,7 +23,7 @@ from vit_jax.train.assemble import Parts, assemble
 from vit_jax.train.best import Best
 from vit_jax.train.evaluations import Evaluations
 from vit_jax.train.interrupt import StopRequest
-from vit_jax.train.lock import hold_for_all
+from vit_jax.train.lock import LockLost, hold_for_all
 from vit_jax.train.metrics import Metrics
 from vit_jax.train.progress import Progress
 from vit_jax.train.restoring import fresh_state, restore_newest
@@ -74,6 +74,7 @@ def train_and_evaluate(
         train.max_nonfinite_steps allows; the last good checkpoint stays.
       SaveFailed: a checkpoint could not be written; the earlier ones stay.
       DiskFull: there is no room for the figures; the checkpoints stay.
+      LockLost: another run has taken the workdir over, as after minutes of standstill.
     """
     folder = Workdir(workdir)
     resumed = bool(complete_steps(folder.checkpoints))
@@ -108,7 +109,7 @@ class Run:
         # Process 0 speaks and writes for all; checkpoints are written by all.
         self.leads = jax.process_index() == 0
         workdir.create()
-        hold_for_all(resources, workdir.lock)
+        self.hold = hold_for_all(resources, workdir.lock)
         self.metrics = Metrics(
             workdir, tensorboard=self.config.log.tensorboard, writes=self.leads
         )
@@ -270,11 +271,14 @@ class Run:
 
         Raises:
           SaveFailed: the save in the background could not be written.
+          LockLost: another run has taken the workdir over.
         """
         self.saving.check()
-        signal, minutes_passed = self.agree(
-            self.stop.signal, self.saving.minutes_passed()
+        signal, minutes_passed, lost = self.agree(
+            self.stop.signal, self.saving.minutes_passed(), bool(self.hold.lost_to)
         )
+        if lost:
+            raise self.hold.error()
         if signal:
             self.stopped_by = signal
             raise _Stopped
@@ -285,7 +289,7 @@ class Run:
         """Unreadable data or a failed evaluation costs the run, not the work so far."""
         try:
             yield
-        except (TrainingDiverged, SaveFailed, DiskFull):
+        except (TrainingDiverged, SaveFailed, DiskFull, LockLost):
             raise
         except Exception as error:
             # All processes stop together. Any other error may be one process's own,

@@ -120,6 +120,11 @@ def _places(
     if file.exists():
         config = configuration.from_values(read_json(file))
         address = source or config.data.source
+        if not (test or config.data.eval.split):
+            raise ValueError(
+                f"{path} was trained without evaluation (data.eval.split is empty); "
+                "name a split with --split."
+            )
         return (
             address,
             train or config.data.train.split,

@@ -39,6 +39,7 @@ def describe_run(workdir: Workdir, parts: Parts) -> None:
     workdir.write_config(configuration.to_json(config))
     workdir.write_classes(parts.inputs.class_names)
     workdir.write_preprocessing(parts.inputs.preprocessing)
+    workdir.write_data({"num_examples": parts.inputs.num_examples})
 
 
 def with_stored_model(config: ConfigDict, workdir: Workdir) -> ConfigDict:
@@ -79,7 +80,15 @@ def refuse_other_run(workdir: Workdir, parts: Parts) -> list[str]:
             f"{_listed(parts.inputs.class_names)}; use the same data, or another "
             "workdir."
         )
-    return _changed_keys(stored, parts.config)
+    lines = _changed_keys(stored, parts.config)
+    count = parts.inputs.num_examples
+    before = workdir.read_data().get("num_examples", count)
+    if before != count:
+        lines.append(
+            f"the training data has {count:,} examples and had {before:,}: from here "
+            "on the run takes other examples in another order"
+        )
+    return lines
 
 
 def _model_differences(stored: ConfigDict, asked: ConfigDict) -> list[str]:
