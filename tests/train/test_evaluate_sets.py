@@ -9,6 +9,7 @@ from PIL import Image
 
 from tests.train.digits import tiny_config
 from vit_jax.__main__ import main
+from vit_jax.train import evaluate
 from vit_jax.train.evaluate import class_labels, evaluate_workdir
 from vit_jax.train.loop import train_and_evaluate
 

@@ -80,6 +80,12 @@ def test_a_stopped_run_stops_the_study(tmp_path, monkeypatch):
     assert "0.5" in (tmp_path / "study" / "table.csv").read_text()
 
 
+def test_a_study_without_a_set_to_judge_by_is_refused(tmp_path):
+    config = tiny_config(data__eval__split="")
+    with pytest.raises(ValueError, match=r"data\.eval\.split is empty; a study needs"):
+        study_data_size(config, tmp_path, fractions=(1.0,), seeds=1)
+
+
 def test_the_table_has_mean_and_deviation_of_the_runs(tmp_path):
     rows = rows_of(0.5, 0.7) + rows_of(0.2, fraction=0.1)
     small, whole = summarize(rows)
