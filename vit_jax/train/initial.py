@@ -9,26 +9,20 @@ from ml_collections import ConfigDict
 
 from vit_jax import config as configuration
 from vit_jax.models import adapt
-from vit_jax.models.variants import Spec, different_fields, nearest, resolve
+from vit_jax.models.variants import (
+    FREE_OF_WEIGHTS,
+    Spec,
+    different_fields,
+    nearest,
+    resolve,
+)
 from vit_jax.weights import Loaded, abstract_params, grid_of, load, model_fields
 
 AUTO = "auto"
 
-# Fields that weights don't depend on: noise, first values, the size of images and head,
-# and what stands before the head.
+# Beside noise and first values: the size of images and head, and what stands before it.
 _NOT_OF_WEIGHTS = frozenset(
-    (
-        "dropout",
-        "attention_dropout",
-        "stochastic_depth",
-        "patch_dropout",
-        "token_init",
-        "head_init_std",
-        "head_bias_init",
-        "num_classes",
-        "image_size",
-        "representation_size",
-    )
+    (*FREE_OF_WEIGHTS, "num_classes", "image_size", "representation_size")
 )
 # A class token that nothing reads any more is dropped.
 _FREE = _NOT_OF_WEIGHTS | {"pool", "class_token"}

@@ -8,22 +8,12 @@ from ml_collections import ConfigDict
 
 from vit_jax import config as configuration
 from vit_jax.data.sources import BUNDLED
-from vit_jax.models.variants import resolve
+from vit_jax.models.variants import FREE_OF_WEIGHTS, resolve
 from vit_jax.train.assemble import Parts
 from vit_jax.train.initial import AUTO
 from vit_jax.weights import model_fields
 from vit_jax.workdir import Workdir, read_json
 
-# Fields that weights, once they exist, don't depend on: noise and first values.
-_FREE_FIELDS = (
-    "dropout",
-    "attention_dropout",
-    "stochastic_depth",
-    "patch_dropout",
-    "token_init",
-    "head_init_std",
-    "head_bias_init",
-)
 _SHAPES = ("model.image_size", "model.channels", "model.num_classes")
 
 
@@ -106,7 +96,7 @@ def _resolved(config: ConfigDict) -> dict[str, Any]:
     fields = {
         f"model.{name}": value
         for name, value in vars(spec).items()
-        if name not in _FREE_FIELDS and f"model.{name}" not in _SHAPES
+        if name not in FREE_OF_WEIGHTS and f"model.{name}" not in _SHAPES
     }
     flat = configuration.flatten(config)
     shapes = {key: flat[key] for key in _SHAPES}
