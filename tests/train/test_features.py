@@ -37,6 +37,7 @@ def losses(workdir):
     return [row["loss"] for row in rows if "loss" in row]
 
 
+@pytest.mark.slow
 def test_cached_features_train_the_same_head(tmp_path, capsys):
     train_and_evaluate(probing(), tmp_path / "cached")
     assert "computing the features of 1,437 images once" in capsys.readouterr().err

@@ -134,6 +134,7 @@ def test_without_checkpoints_training_starts_anew_and_keeps_the_journal(
     assert (tmp_path / "metrics.jsonl.before").read_text() == journal
 
 
+@pytest.mark.slow
 def test_noise_and_rate_may_change_between_calls(tmp_path, capsys):
     train_and_evaluate(tiny_config(), tmp_path)
     config = tiny_config(
@@ -247,10 +248,10 @@ def test_weights_that_are_not_finite_are_never_saved(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "change",
     [
-        {"augment__label_smoothing": 0.1},
-        {"augment__mixup": 0.5},
-        {"augment__cutmix": 1.0},
-        {"augment__erasing": 1.0},
+        pytest.param({"augment__label_smoothing": 0.1}, marks=pytest.mark.slow),
+        pytest.param({"augment__mixup": 0.5}, marks=pytest.mark.slow),
+        pytest.param({"augment__cutmix": 1.0}, marks=pytest.mark.slow),
+        pytest.param({"augment__erasing": 1.0}, marks=pytest.mark.slow),
         {"augment__preset": "deit", "augment__crop": "resize"},
     ],
 )
@@ -391,6 +392,7 @@ def test_a_save_that_fails_in_the_background_ends_the_run_at_the_next_step(
     assert taken[-1] == 4
 
 
+@pytest.mark.slow
 def test_bfloat16_compute_trains_and_keeps_float32_weights(tmp_path):
     config = tiny_config(train__compute_dtype="bfloat16", log__tensorboard=True)
     assert train_and_evaluate(config, tmp_path).finished

@@ -139,7 +139,14 @@ class Stopped(Exception):
     """Stands for a kill."""
 
 
-@pytest.mark.parametrize("at", [1, 2, 3])
+@pytest.mark.parametrize(
+    "at",
+    [
+        pytest.param(1, marks=pytest.mark.slow),
+        2,
+        pytest.param(3, marks=pytest.mark.slow),
+    ],
+)
 def test_a_run_stopped_within_or_between_stages_goes_on_exactly(
     tmp_path, monkeypatch, at
 ):

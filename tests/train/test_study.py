@@ -34,6 +34,7 @@ def rows_of(*accuracies, fraction=1.0):
     ]
 
 
+@pytest.mark.slow
 def test_the_command_trains_writes_tables_and_curve_and_goes_on(
     tmp_path, capsys, monkeypatch
 ):

@@ -152,6 +152,8 @@ def _model(config: ConfigDict) -> Traced:
             config.model.to_dict(),
             num_classes=config.model.num_classes or 1,
             dtype=jnp.dtype(config.train.compute_dtype),
+            scan=config.train.scan,
+            remat=config.train.remat,
         )
         return trace(module, _image_shape(config))
     except ValueError as error:

@@ -134,7 +134,7 @@ def _open_sets(
         try:
             source = open_source(address, split, class_names=class_names)
         except (ValueError, FileNotFoundError) as error:
-            raise type(error)(
+            raise _kind(error)(
                 f"evals.sets {name}={address}:{split}: {error}"
             ) from error
         sets[name] = _eval_passes(config, source, part, skipped)
@@ -288,7 +288,12 @@ def _open(
         return open_source(address, split, class_names=class_names)
     except (ValueError, FileNotFoundError) as error:
         where = "data.eval.source" if key == "data.eval.split" else "data.source"
-        raise type(error)(f"{where}={address}, {key}={split}: {error}") from error
+        raise _kind(error)(f"{where}={address}, {key}={split}: {error}") from error
+
+
+def _kind(error: Exception) -> type[Exception]:
+    """What to raise with more words: a subclass may take other arguments."""
+    return FileNotFoundError if isinstance(error, FileNotFoundError) else ValueError
 
 
 def _channel_faults(config: ConfigDict) -> list[str]:
