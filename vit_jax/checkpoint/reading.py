@@ -208,7 +208,15 @@ def _refuse_other_tree(folder: epath.Path, abstract: Any) -> None:
 def _shapes(tree: Any) -> dict[str, tuple[int, ...]]:
     """'/'-joined path -> shape; None and empty containers have no leaves."""
     leaves = jax.tree_util.tree_leaves_with_path(tree)
-    return {trees.path_name(path): tuple(leaf.shape) for path, leaf in leaves}
+    return {trees.path_name(path): _stored_shape(leaf) for path, leaf in leaves}
+
+
+def _stored_shape(leaf: Any) -> tuple[int, ...]:
+    """As a checkpoint has it: of a typed random key, the numbers that it is made of."""
+    dtype = getattr(leaf, "dtype", None)
+    if dtype is not None and jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
+        leaf = jax.eval_shape(jax.random.key_data, leaf)
+    return tuple(leaf.shape)
 
 
 def _away(folder: epath.Path, error: Exception) -> str:
