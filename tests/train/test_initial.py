@@ -102,7 +102,7 @@ def test_auto_takes_the_model_from_the_weights(pretrained):
 
 def test_weights_of_no_known_name_take_the_nearest(pretrained, monkeypatch):
     unnamed = dataclasses.replace(vit_jax.load(pretrained), variant=None)
-    monkeypatch.setattr(initial, "load", lambda path: unnamed)
+    monkeypatch.setattr(initial, "load", lambda path, **_: unnamed)
     config = finetuning(pretrained, model__variant="auto", model__gelu=None)
     for key in ("width", "depth", "num_heads", "mlp_dim", "patch_size"):
         config.model[key] = None
@@ -114,7 +114,7 @@ def test_a_field_that_no_key_can_say_is_refused(pretrained, monkeypatch):
     loaded = vit_jax.load(pretrained)
     spec = dataclasses.replace(loaded.spec, layer_scale=0.1)
     loaded = dataclasses.replace(loaded, spec=spec)
-    monkeypatch.setattr(initial, "load", lambda path: loaded)
+    monkeypatch.setattr(initial, "load", lambda path, **_: loaded)
     with pytest.raises(ValueError, match="with layer_scale=0.1, which no key can say"):
         assemble(finetuning(pretrained, model__variant="auto"))
 
