@@ -93,12 +93,14 @@ def _make(url: str, file: Path, md5: str | None, progress: Progress) -> None:
 @contextlib.contextmanager
 def _alone(file: Path) -> Iterator[None]:
     """Lets one process of this machine in at a time."""
-    with open(file.with_name(file.name + ".lock"), "w") as lock:
+    place = file.with_name(file.name + ".lock")
+    with open(place, "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-    # Whoever waits holds it open, and finds the file.
-    with contextlib.suppress(OSError):
-        os.unlink(lock.name)
+        try:
+            yield
+        finally:
+            # Whoever waits holds it open still, and then finds the file.
+            place.unlink(missing_ok=True)
 
 
 def verify(file: Path, md5: str | None, advice: str, *, progress: Progress) -> None:
