@@ -4,6 +4,7 @@ JPEG of 500x375 at quality 90, cut from photographs that installed packages brin
 -> decode, random-resized crop to 224, flip, with and without RandAugment. Ours are
 uint8 batches, as travel to the device; torchvision's DataLoader makes uint8 too.
 
+    pip install scikit-image torch torchvision
     python benchmarks/input_pipeline.py --workers 1 2 --seconds 10 --rounds 3
 
 Contenders take turns; the best round of each counts, since other programs can only slow

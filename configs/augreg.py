@@ -50,6 +50,7 @@ def get_config(
     config.optimizer.weight_decay = weight_decay
     config.optimizer.moment_dtype = "bfloat16"
     config.schedule.base_learning_rate = 1e-3
+    config.schedule.base_batch_size = 4096
     config.schedule.total_epochs = 300.0
     config.schedule.warmup_steps = 10_000
 

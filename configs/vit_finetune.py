@@ -45,6 +45,7 @@ def get_config(variant: str = "B/16", data: str = "cifar10"):
     config.optimizer.name = "sgd"
     config.optimizer.moment_dtype = "bfloat16"
     config.schedule.base_learning_rate = rate
+    config.schedule.base_batch_size = 512
     config.schedule.total_steps = steps
     config.schedule.warmup_steps = warmup
 

@@ -36,6 +36,7 @@ def get_config(epochs: int = 90):
     config.optimizer.weight_decay = 1e-4
     config.optimizer.decay_convention = "independent"
     config.schedule.base_learning_rate = 1e-3
+    config.schedule.base_batch_size = 1024
     config.schedule.total_epochs = float(epochs)
     config.schedule.warmup_steps = 10_000
 

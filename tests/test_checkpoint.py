@@ -1,6 +1,7 @@
 """Saving and restoring, whole and damaged checkpoints."""
 
 import contextlib
+import errno
 import resource
 import shutil
 import time
@@ -9,14 +10,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import orbax.checkpoint as ocp
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
+from vit_jax import processes
 from vit_jax.checkpoint import (
     Checkpoints,
     DamagedCheckpoint,
     SaveFailed,
+    StorageAway,
     complete_steps,
+    reading,
     restore,
     restore_params,
     set_aside,
@@ -211,3 +216,64 @@ def test_a_step_set_aside_is_kept_under_another_name(tmp_path):
     assert aside.name.startswith("2.damaged-")
     assert (aside / "params").exists()
     assert complete_steps(tmp_path) == [1]
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    """Errors that the next restores raise, one each, before they work again."""
+    errors, restore_ = [], ocp.StandardCheckpointer.restore
+
+    def restore(self, *arguments):
+        if errors:
+            raise errors.pop(0)
+        return restore_(self, *arguments)
+
+    monkeypatch.setattr(ocp.StandardCheckpointer, "restore", restore)
+    monkeypatch.setattr(reading, "_SECOND_TRY_SECONDS", 0.0)
+    return errors
+
+
+AWAY = [
+    OSError(errno.EIO, "Input/output error"),
+    TimeoutError("no answer"),
+    ConnectionResetError("reset by peer"),
+    ValueError("UNAVAILABLE: the store is closed"),
+]
+
+
+@pytest.mark.parametrize("error", AWAY, ids=lambda error: type(error).__name__)
+def test_storage_that_is_away_is_tried_twice_and_is_no_damage(tmp_path, failing, error):
+    save(tmp_path, 1)
+    items = abstract({"params": trees()["params"]})
+    failing.append(error)
+    assert "a" in restore(tmp_path, 1, items)["params"]
+    failing += [error, error]
+    with pytest.raises(StorageAway, match=f"{tmp_path}/1 can't be read now: its param"):
+        restore(tmp_path, 1, items)
+    failing += [error, ValueError("bad magic")]
+    with pytest.raises(DamagedCheckpoint, match="bad magic"):
+        restore(tmp_path, 1, items)
+    assert complete_steps(tmp_path) == [1]
+
+
+def test_process_0_alone_sets_half_written_steps_aside(tmp_path, monkeypatch):
+    (tmp_path / "2").mkdir()
+    monkeypatch.setattr(processes, "lead", lambda act, failed: None)
+    Checkpoints(tmp_path, keep=1).close()
+    assert (tmp_path / "2").exists()
+    monkeypatch.undo()
+    Checkpoints(tmp_path, keep=1).close()
+    assert not (tmp_path / "2").exists()
+
+
+def test_a_typed_key_comes_back_as_it_was(tmp_path):
+    items = {"training": {"key": jax.random.key(7), "raw": jax.random.PRNGKey(7)}}
+    checkpoints = Checkpoints(tmp_path, keep=1)
+    checkpoints.save(1, items)
+    checkpoints.close()
+    found = restore(tmp_path, 1, abstract(items))["training"]
+    assert found["key"].dtype == items["training"]["key"].dtype
+    np.testing.assert_array_equal(
+        jax.random.key_data(found["key"]), items["training"]["raw"]
+    )
+    np.testing.assert_array_equal(found["raw"], items["training"]["raw"])

@@ -14,10 +14,10 @@ import pytest
 
 REPOSITORY = Path(__file__).parent.parent
 PACKAGE = REPOSITORY / "vit_jax"
-# Folders whose imports an extra brings, and that extra.
 # TensorFlow Datasets imports it without declaring it.
 NEEDED_BY_OTHERS = {"importlib-resources"}
-EXTRA_OF = {"convert": "torch", "visualize": "plots"}
+# Folders and files whose imports an extra brings, and that extra.
+EXTRA_OF = {"convert": "torch", "visualize": "plots", "train/study.py": "plots"}
 
 
 def run_python(code: str) -> str:
@@ -73,8 +73,8 @@ def test_every_import_is_a_declared_dependency():
     core = set(requirements())
     undeclared = []
     for file in PACKAGE.rglob("*.py"):
-        folder = file.relative_to(PACKAGE).parts[0]
-        extra = EXTRA_OF.get(folder)
+        inside = file.relative_to(PACKAGE)
+        extra = EXTRA_OF.get(inside.parts[0]) or EXTRA_OF.get(inside.as_posix())
         declared = core | set(requirements(extra) if extra else ())
         for name in third_party_imports(file):
             if not declared & {canonical(d) for d in distributions.get(name, ())}:

@@ -111,3 +111,25 @@ def test_a_store_whose_package_is_missing_is_said_with_the_extra(monkeypatch):
     monkeypatch.setattr(type(backend.fsspec_backend), "_get_filesystem", missing)
     with pytest.raises(ValueError, match=r"gs://b/run .*gcsfs.*vit_jax\[gcs\]"):
         Workdir("gs://b/run").create()
+
+
+def test_small_files_are_on_disk_before_they_have_their_name(tmp_path, monkeypatch):
+    synced = []
+    sync = os.fsync
+
+    def noted(descriptor):
+        synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    workdir = Workdir(tmp_path)
+    workdir.write_data({"num_examples": 5})
+    fresh, folder = synced
+    assert fresh.startswith(f"{workdir.data}.")
+    assert folder == str(tmp_path)
+    assert workdir.read_data() == {"num_examples": 5}
+    assert os.listdir(tmp_path) == ["data.json"]
+
+
+def test_a_run_that_stored_nothing_of_its_data_has_no_figures(tmp_path):
+    assert Workdir(tmp_path).read_data() == {}

@@ -314,9 +314,14 @@ def _stage_shapes(config: Any, channels: int) -> list[tuple[int, int, int]]:
 
 
 def build_model(
-    section: Mapping[str, Any], *, num_classes: int, dtype: jnp.dtype = jnp.float32
+    section: Mapping[str, Any],
+    *,
+    num_classes: int,
+    dtype: jnp.dtype = jnp.float32,
+    scan: bool = False,
+    remat: str = "none",
 ) -> nn.Module:
-    """The model that a config's `model` group describes.
+    """The model that a config's `model` group describes; see `create_model`.
 
     Raises:
       ValueError: a value is wrong, or two do not go together.
@@ -325,6 +330,8 @@ def build_model(
         section["variant"],
         num_classes=num_classes,
         dtype=dtype,
+        scan=scan,
+        remat=remat,
         **model_fields(section),
     )
 

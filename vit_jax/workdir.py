@@ -3,6 +3,7 @@
     config.json         every key of the run
     classes.txt         class names, one a line, in the order of the outputs
     preprocessing.json  how an image file becomes the model's input
+    data.json           how many examples trained
     metrics.jsonl       one JSON object a line: step and figures
     tensorboard/        the same for TensorBoard
     checkpoints/        newest checkpoints, a folder a step
@@ -44,6 +45,7 @@ class Workdir:
         self.config = self.path / "config.json"
         self.classes = self.path / "classes.txt"
         self.preprocessing = self.path / "preprocessing.json"
+        self.data = self.path / "data.json"
         self.metrics = self.path / "metrics.jsonl"
         self.tensorboard = self.path / "tensorboard"
         self.checkpoints = self.path / "checkpoints"
@@ -93,7 +95,7 @@ class Workdir:
 
     def write_classes(self, names: tuple[str, ...]) -> None:
         """Stores class names in the order of the model's outputs."""
-        _replace(self.classes, "".join(f"{name}\n" for name in names))
+        replace(self.classes, "".join(f"{name}\n" for name in names))
 
     def read_classes(self) -> tuple[str, ...]:
         """Class names in the order of the model's outputs.
@@ -110,15 +112,27 @@ class Workdir:
 
     def write_preprocessing(self, preprocessing: dict[str, Any]) -> None:
         """Stores how an image file becomes the model's input."""
-        _replace(self.preprocessing, json.dumps(preprocessing, indent=2) + "\n")
+        replace(self.preprocessing, json.dumps(preprocessing, indent=2) + "\n")
 
     def read_preprocessing(self) -> dict[str, Any]:
         """How an image file becomes the model's input."""
         return read_json(self.preprocessing)
 
+    def write_data(self, figures: dict[str, Any]) -> None:
+        """Stores what tells the training data from other data of the same classes."""
+        replace(self.data, json.dumps(figures, indent=2) + "\n")
+
+    def read_data(self) -> dict[str, Any]:
+        """What `write_data` stored; {} where an older run stored nothing.
+
+        Raises:
+          ValueError: the file is damaged.
+        """
+        return read_json(self.data) if self.data.exists() else {}
+
     def write_best(self, figures: dict[str, Any]) -> None:
         """Stores the step of `best/` and its figures."""
-        _replace(self.best_figures, json.dumps(figures, indent=2) + "\n")
+        replace(self.best_figures, json.dumps(figures, indent=2) + "\n")
 
     def read_best(self) -> dict[str, Any] | None:
         """What `write_best` stored, or None.
@@ -130,7 +144,7 @@ class Workdir:
 
     def write_config(self, text: str) -> None:
         """Stores the run's config, as JSON text."""
-        _replace(self.config, text + "\n")
+        replace(self.config, text + "\n")
 
 
 @contextlib.contextmanager
@@ -164,6 +178,33 @@ def is_store(path: os.PathLike) -> bool:
     return "://" in str(path)
 
 
+def replace(file: epath.Path, text: str) -> None:
+    """Writes a whole file or nothing, on disk: a kill or power leaves the old one.
+
+    Raises:
+      DiskFull: there is no room for it.
+    """
+    if is_store(file):
+        # An upload is whole or nothing by itself, and renaming would be two more.
+        file.write_text(text)
+        return
+    fresh = file.parent / f"{file.name}.{uuid.uuid4().hex}.tmp"
+    with disk_errors(file):
+        fresh.write_text(text)
+        sync(fresh)
+        fresh.replace(file)
+        sync(file.parent)
+
+
+def sync(path: epath.Path) -> None:
+    """Returns when a local file, or a folder's list of names, is on disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def read_json(file: epath.Path) -> Any:
     """The JSON value in `file`.
 
@@ -177,18 +218,6 @@ def read_json(file: epath.Path) -> Any:
             f"{file} is damaged ({error}); restore it from a copy, or train into "
             "another workdir."
         ) from error
-
-
-def _replace(file: epath.Path, text: str) -> None:
-    """Writes a whole file or nothing: a kill leaves the old one."""
-    if is_store(file):
-        # An upload is whole or nothing by itself, and renaming would be two more.
-        file.write_text(text)
-        return
-    fresh = file.parent / f"{file.name}.{uuid.uuid4().hex}.tmp"
-    with disk_errors(file):
-        fresh.write_text(text)
-        fresh.replace(file)
 
 
 def _reason(error: OSError) -> str:

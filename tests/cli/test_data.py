@@ -167,3 +167,15 @@ def test_show_reports_all_faults(tmp_path):
     assert "data.train.batch_size=0 must be" in str(caught.value)
     with pytest.raises(ValueError, match="--images=0 must be 1 or more"):
         run("show", "--config", "digits", "--images", "0")
+
+
+def test_prepare_refuses_parts_as_splits_and_its_own_source(tmp_path):
+    with pytest.raises(ValueError, match="must be the name of a split; parts are cut"):
+        run("prepare", "digits", tmp_path / "a", "--splits", "train[:50%]")
+    with pytest.raises(ValueError, match="is the source; name another folder"):
+        run("prepare", tmp_path, tmp_path)
+
+
+def test_show_refuses_a_file_that_is_no_picture_before_it_works():
+    with pytest.raises(ValueError, match=r"--output=x\.foo must end in \.png or"):
+        run("show", "--config", "nonsense", "--output", "x.foo")

@@ -109,6 +109,7 @@ ADAMW = {"lr": 1e-3, "weight_decay": 0.1}
 EPSILON = 1e-4
 
 
+@pytest.mark.slow
 def test_a_gradient_and_an_adamw_step_equal_torchs():
     """The table maps gradients as it maps weights."""
     peer = tiny()

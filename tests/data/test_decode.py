@@ -274,3 +274,13 @@ def test_pixels_follow_the_rules_of_files(mode, channels):
 def test_pixels_of_another_layout_are_refused(pixels):
     with pytest.raises(UnreadableImage, match=r"must be uint8 \[Y, X\] or"):
         decode(pixels, 3)
+
+
+def test_a_jpeg_that_promises_more_rows_than_it_has_is_unreadable():
+    whole = encoded(Image.fromarray(smooth_pixels(16, 16)), "JPEG")
+    start = whole.index(b"\xff\xc0") + 5
+    lying = whole[:start] + (900).to_bytes(2, "big") + whole[start + 2 :]
+    picture = open_picture(lying, 3)
+    for read in (picture.pixels, lambda: picture.draft(2)):
+        with pytest.raises(UnreadableImage, match="its data ends early"):
+            read()

@@ -21,7 +21,7 @@ DOCUMENT = (Path(__file__).parents[2] / "docs" / "data.md").read_text()
 @pytest.fixture
 def folder(tmp_path, monkeypatch, tiny_photos):
     """A folder with all that the document's examples name; the tests run in it."""
-    for split in ("train", "val"):
+    for split in ("train", "test"):
         write_folder(tmp_path / "photos" / split, {"cat": 3, "dog": 2})
     write_folder(tmp_path / "tree", {"cat": 10, "dog": 5})
     lists = write_folder(tmp_path / "lists" / "images", {"cat": 1, "dog": 1}).parent
@@ -50,7 +50,7 @@ def test_every_example_runs(folder):
     assert len(ran) == 9
     with Image.open("sheet.png") as sheet:
         assert np.asarray(sheet).std() > 30
-    assert len(open_source("prepared", "val")) == 5
+    assert len(open_source("prepared", "test")) == 5
 
 
 def test_presets_and_published_sets_are_all_listed():

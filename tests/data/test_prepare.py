@@ -72,7 +72,7 @@ def test_a_stopped_call_goes_on_and_ends_the_same(photos, tmp_path):
 
     with pytest.raises(Stop):
         prepared(photos, tmp_path / "out", progress=stopping)
-    with pytest.raises(ValueError, match="has the splits , not train"):
+    with pytest.raises(ValueError, match="is not finished; give the"):
         open_source(str(tmp_path / "out"), "train")
     outcomes = prepared(photos, tmp_path / "out")
     assert (outcomes["train"].written, outcomes["train"].kept) == (5, 3)

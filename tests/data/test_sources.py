@@ -418,3 +418,47 @@ def test_files_and_folders_to_predict_are_found(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match="empty holds no images"):
         find_images([tmp_path / "empty"])
+
+
+@pytest.mark.parametrize("split", ["train[%:50%]", "train[:300%]", "train[a:]"])
+def test_a_part_that_is_none_is_refused(split):
+    with pytest.raises(ValueError, match="must be a name such as train, or a part"):
+        open_source("digits", split)
+
+
+@pytest.mark.parametrize("name", ["", "../../etc", "mnist:9:9", "a b"])
+def test_what_cannot_name_a_tfds_set_is_refused(name):
+    with pytest.raises(ValueError, match="must be the name of a set, as tfds:cifar10"):
+        open_source(f"tfds:{name}", "train")
+
+
+def test_a_version_that_tfds_lacks_is_refused():
+    with pytest.raises(ValueError, match="tfds:mnist:9.9.9 can't be opened"):
+        open_source("tfds:mnist:9.9.9", "train")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_is_no_image(tmp_path):
+    write_folder(tmp_path, {"train/a": 1})
+    os.mkfifo(tmp_path / "train" / "a" / "pipe.png")
+    assert len(open_source(str(tmp_path), "train")) == 1
+
+
+@pytest.mark.parametrize(
+    ("part", "content", "message"),
+    [
+        ("images", bytes([0, 0, 8, 3, 0, 0]), "its header is cut off"),
+        ("images", idx_bytes(np.zeros(2, np.uint8)), "it has 1 axes, not 3"),
+        ("labels", idx_bytes(np.zeros((2, 2), np.uint8)), "it has 2 axes, not 1"),
+    ],
+)
+def test_idx_files_of_another_shape_are_damaged(tmp_path, part, content, message):
+    files = {
+        "images": ("idx3", idx_bytes(np.zeros((2, 4, 4), np.uint8))),
+        "labels": ("idx1", idx_bytes(np.zeros(2, np.uint8))),
+    }
+    for name, (kind, good) in files.items():
+        data = content if name == part else good
+        (tmp_path / f"train-{name}-{kind}-ubyte").write_bytes(data)
+    with pytest.raises(ValueError, match=message):
+        open_source(str(tmp_path), "train")

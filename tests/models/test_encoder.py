@@ -92,7 +92,11 @@ def _model(**options):
     )
 
 
-FORMS = [{"scan": True}, {"remat": "full"}, {"scan": True, "remat": "dots"}]
+FORMS = [
+    pytest.param({"scan": True}, marks=pytest.mark.slow),
+    pytest.param({"remat": "full"}, marks=pytest.mark.slow),
+    {"scan": True, "remat": "dots"},
+]
 
 
 def _train(model):
@@ -144,6 +148,7 @@ def test_scan_and_remat_change_no_loss_gradient_or_parameter(form, plain_run):
             )
 
 
+@pytest.mark.slow
 def test_scan_keeps_names_and_first_values():
     one, other = (
         trees.flatten(jax.jit(model.init)(jax.random.key(0), IMAGES)["params"])

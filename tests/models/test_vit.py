@@ -72,12 +72,15 @@ def test_jit_changes_nothing():
             "norm": "rms",
             "pool": "gap",
         },
-        {
-            "stem": "conv",
-            "position": "rope",
-            "first_norm": True,
-            "final_norm": "pooled",
-        },
+        pytest.param(
+            {
+                "stem": "conv",
+                "position": "rope",
+                "first_norm": True,
+                "final_norm": "pooled",
+            },
+            marks=pytest.mark.slow,
+        ),
         {"stem": "resnet", "patch_size": 1, "stem_units": (1, 1), "pool": "none"},
     ],
 )
@@ -224,6 +227,7 @@ def test_weights_under_windows_are_the_full_ones_inside_them():
     np.testing.assert_allclose(weights, kept / kept.sum(-1, keepdims=True), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_patch_dropout_leaves_out_patches_in_training_alone():
     model, params = _tiny(patch_dropout=0.5)
     plain, _ = _tiny()

@@ -7,6 +7,7 @@ from vit_jax.train import advice
 from vit_jax.train.loop import train_and_evaluate
 
 
+@pytest.mark.slow
 def test_few_images_for_a_plain_vit_are_noted_once(tmp_path, capsys):
     train_and_evaluate(tiny_config(), tmp_path)
     said = capsys.readouterr().err

@@ -4,6 +4,7 @@ import pytest
 
 from tests.train.digits import tiny_config
 from vit_jax import config as configuration
+from vit_jax import trees
 from vit_jax.models.vit import VisionTransformer
 from vit_jax.train.assemble import assemble
 from vit_jax.train.state import create_state
@@ -159,3 +160,26 @@ def test_the_model_is_traced_once_until_the_step(monkeypatch):
     parts = assemble(tiny_config())
     create_state(parts.init, parts.optimizer, parts.state, seed=0)
     assert len(traces) == 1
+
+
+def test_forms_of_blocks_and_how_they_run_are_keys():
+    config = tiny_config(
+        model__depth=2,
+        model__num_registers=3,
+        model__layer_scale=0.1,
+        model__qk_norm=True,
+        model__mlp="swiglu",
+        train__scan=True,
+        train__remat="full",
+    )
+    parts = assemble(config)
+    assert (parts.model.encoder.scan, parts.model.encoder.remat) == (True, "full")
+    assert (parts.spec.num_registers, parts.spec.layer_scale) == (3, 0.1)
+    names = trees.flatten(parts.state.params)
+    assert "prefix/registers" in names
+    assert "encoder/block_1/mlp/gate/kernel" in names
+    config = tiny_config(model__stem="resnet", model__stem_units=(1, 1))
+    config.model.patch_size = 1
+    assert "stem/stages/stage_1_unit_0/conv1/kernel" in trees.flatten(
+        assemble(config).state.params
+    )

@@ -9,6 +9,7 @@ from PIL import Image
 
 from tests.train.digits import tiny_config
 from vit_jax.__main__ import main
+from vit_jax.train import evaluate
 from vit_jax.train.evaluate import class_labels, evaluate_workdir
 from vit_jax.train.loop import train_and_evaluate
 
@@ -116,3 +117,15 @@ def test_a_sigmoid_run_predicts_with_sigmoids(tmp_path, capsys):
     # The zero head has hardly moved: each class by itself is about as likely as not.
     probabilities = [entry["probability"] for entry in found["classes"]]
     np.testing.assert_allclose(probabilities, 0.5, atol=0.05)
+
+
+def test_images_that_other_sets_lack_are_reported_too(workdir, monkeypatch):
+    open_evaluation = evaluate.open_evaluation
+
+    def lacking(config, names, *, skipped):
+        skipped[f"{config.data.eval.split}/1.jpg"] += 1
+        return open_evaluation(config, names, skipped=skipped)
+
+    monkeypatch.setattr(evaluate, "open_evaluation", lacking)
+    found = evaluate_workdir(workdir)
+    assert found["skipped"] == ["test/1.jpg", "test[:50%]/1.jpg"]

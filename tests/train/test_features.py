@@ -5,10 +5,12 @@ import json
 import jax
 import numpy as np
 import pytest
+from PIL import Image
 
 import vit_jax
 from tests.train.digits import tiny_config
 from vit_jax.train.assemble import assemble
+from vit_jax.train.features import compute_features
 from vit_jax.train.loop import train_and_evaluate
 
 FREEZE = ("(?!head/).*",)
@@ -35,6 +37,7 @@ def losses(workdir):
     return [row["loss"] for row in rows if "loss" in row]
 
 
+@pytest.mark.slow
 def test_cached_features_train_the_same_head(tmp_path, capsys):
     train_and_evaluate(probing(), tmp_path / "cached")
     assert "computing the features of 1,437 images once" in capsys.readouterr().err
@@ -87,3 +90,24 @@ def test_several_processes_are_refused(monkeypatch):
     params = jax.eval_shape(model.init, jax.random.key(0), images)["params"]
     (fault,) = cache_faults(config, params)
     assert "there must be 1 process, not 2" in fault
+
+
+def test_an_image_that_can_not_be_read_is_reported_with_cached_features(tmp_path):
+    for name in "ab":
+        place = tmp_path / "train" / name
+        place.mkdir(parents=True)
+        Image.new("L", (8, 8), 99).save(place / "1.png")
+    (tmp_path / "train" / "b" / "2.png").write_text("no picture")
+    config = probing(
+        data__source=str(tmp_path),
+        data__bad_images="skip",
+        data__eval__split="",
+        data__eval__batch_size=8,
+        data__train__batch_size=8,
+    )
+    parts = assemble(config)
+    params = parts.init(jax.random.key(0))
+    found = compute_features(config, parts.inputs, parts.model, params, parts.mesh)
+    assert found["weight"].tolist() == [1, 1, 0]
+    (name,) = parts.inputs.skipped
+    assert name.endswith("2.png")

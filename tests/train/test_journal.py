@@ -68,3 +68,15 @@ def test_in_a_store_rows_wait_for_a_flush_or_half_a_minute(object_store, monkeyp
     assert Journal(file).cut(2)
     assert steps(file) == [1, 2]
     assert steps(object_store / "metrics.jsonl.before") == [1, 2, 3]
+
+
+def test_a_flush_puts_the_rows_on_disk_once(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr("vit_jax.train.journal.sync", synced.append)
+    journal = Journal(epath.Path(tmp_path / "metrics.jsonl"))
+    journal.flush()
+    assert synced == []
+    journal.write({"step": 1})
+    journal.flush()
+    journal.flush()
+    assert synced == [tmp_path / "metrics.jsonl"]

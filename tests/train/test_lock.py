@@ -102,6 +102,31 @@ def test_in_a_store_a_holder_keeps_saying_that_it_lives(in_store, monkeypatch):
             assert lock.time.monotonic() < deadline
 
 
+def test_in_a_store_a_holder_notices_that_another_took_over(in_store, monkeypatch):
+    monkeypatch.setattr(lock, "_BEAT_SECONDS", 0.01)
+    other = lock._holder() | {"id": "other", "pid": 12345}
+    deadline = lock.time.monotonic() + 10
+    with lock.held(in_store) as hold:
+        while not hold.lost_to:
+            lock._beat(in_store, other)
+            assert lock.time.monotonic() < deadline
+    assert lock._read(in_store.read_text())["pid"] == 12345
+    with pytest.raises(lock.LockLost, match=r"process 12345 .* ends without saving"):
+        raise hold.error()
+
+
+def test_the_question_for_locks_is_one_that_nfs_answers(tmp_path, monkeypatch):
+    flock = lock.fcntl.flock
+
+    def as_nfs(stream, operation):
+        if operation & lock.fcntl.LOCK_SH and not stream.readable():
+            raise OSError(errno.EBADF, "Bad file descriptor")
+        flock(stream, operation)
+
+    monkeypatch.setattr(lock.fcntl, "flock", as_nfs)
+    assert lock._can_lock(epath.Path(tmp_path / "run.lock"))
+
+
 def test_a_beat_that_the_network_loses_does_not_end_the_others(in_store, monkeypatch):
     beat, calls = lock._beat, []
 

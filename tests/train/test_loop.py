@@ -20,9 +20,12 @@ from tests.train.digits import tiny_config
 from vit_jax import config as configuration
 from vit_jax.checkpoint import SaveFailed, complete_steps
 from vit_jax.train import loop, losses, mixing
+from vit_jax.train.evaluate import evaluate_workdir
 from vit_jax.train.evaluations import Evaluations
+from vit_jax.train.lock import LockLost
 from vit_jax.train.loop import train_and_evaluate
 from vit_jax.train.metrics import Metrics
+from vit_jax.train.probe import probe
 from vit_jax.train.saving import Saving
 from vit_jax.train.steps import Steps, TrainingDiverged
 
@@ -40,6 +43,7 @@ def test_a_run_leaves_all_that_predict_needs_and_reports_its_end(tmp_path, capsy
         "checkpoints",
         "classes.txt",
         "config.json",
+        "data.json",
         "metrics.jsonl",
         "preprocessing.json",
         "run.lock",
@@ -51,7 +55,8 @@ def test_a_run_leaves_all_that_predict_needs_and_reports_its_end(tmp_path, capsy
     assert stored.model.num_classes == 10
     said = capsys.readouterr().err
     assert "1,437 training images, 10 classes" in said
-    assert "batch 16 (16 a process, 2 a device) on 1 process(es) with 8" in said
+    assert "batch 16 (16 a process, 2 a device), peak learning rate 0.001" in said
+    assert "6 steps on 1 process(es) with 8 device(s)" in said
     assert "compiling the training step" in said
     train_rows = [row for row in rows(tmp_path) if "loss" in row]
     assert [row["step"] for row in train_rows] == [1, 2, 3, 4, 5, 6]
@@ -129,6 +134,7 @@ def test_without_checkpoints_training_starts_anew_and_keeps_the_journal(
     assert (tmp_path / "metrics.jsonl.before").read_text() == journal
 
 
+@pytest.mark.slow
 def test_noise_and_rate_may_change_between_calls(tmp_path, capsys):
     train_and_evaluate(tiny_config(), tmp_path)
     config = tiny_config(
@@ -242,10 +248,10 @@ def test_weights_that_are_not_finite_are_never_saved(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "change",
     [
-        {"augment__label_smoothing": 0.1},
-        {"augment__mixup": 0.5},
-        {"augment__cutmix": 1.0},
-        {"augment__erasing": 1.0},
+        pytest.param({"augment__label_smoothing": 0.1}, marks=pytest.mark.slow),
+        pytest.param({"augment__mixup": 0.5}, marks=pytest.mark.slow),
+        pytest.param({"augment__cutmix": 1.0}, marks=pytest.mark.slow),
+        pytest.param({"augment__erasing": 1.0}, marks=pytest.mark.slow),
         {"augment__preset": "deit", "augment__crop": "resize"},
     ],
 )
@@ -386,6 +392,7 @@ def test_a_save_that_fails_in_the_background_ends_the_run_at_the_next_step(
     assert taken[-1] == 4
 
 
+@pytest.mark.slow
 def test_bfloat16_compute_trains_and_keeps_float32_weights(tmp_path):
     config = tiny_config(train__compute_dtype="bfloat16", log__tensorboard=True)
     assert train_and_evaluate(config, tmp_path).finished
@@ -413,3 +420,69 @@ def test_the_step_is_traced_once(tmp_path, monkeypatch):
     prepare = chex.assert_max_traces(mixing.prepare, n=1)
     monkeypatch.setattr(mixing, "prepare", prepare)
     assert train_and_evaluate(tiny_config(), tmp_path).finished
+
+
+def test_a_run_without_evaluation_only_trains_and_notices_other_data(tmp_path, capsys):
+    config = tiny_config(data__eval__split="", schedule__total_steps=1)
+    result = train_and_evaluate(config, tmp_path)
+    assert (result.step, result.finished, result.evaluation) == (1, True, None)
+    assert [row["step"] for row in rows(tmp_path)] == [1]
+    with pytest.raises(ValueError, match=r"without evaluation .* split with --split"):
+        evaluate_workdir(tmp_path)
+    with pytest.raises(ValueError, match=r"without evaluation .* split with --split"):
+        probe(tmp_path)
+    capsys.readouterr()
+    assert json.loads((tmp_path / "data.json").read_text()) == {"num_examples": 1437}
+    (tmp_path / "data.json").write_text('{"num_examples": 1400}')
+    assert train_and_evaluate(config, tmp_path).finished
+    said = capsys.readouterr().err
+    assert "this run is finished: step 1 of 1" in said
+    assert "the training data has 1,437 examples and had 1,400" in said
+    config.checkpoint.best_metric = "eval/accuracy"
+    with pytest.raises(
+        ValueError, match=r"best_metric=eval/accuracy must be empty, or"
+    ):
+        train_and_evaluate(config, tmp_path)
+
+
+def test_a_step_is_saved_before_the_first_evaluation_makes_it_compile(
+    tmp_path, monkeypatch
+):
+    saved, run = [], Evaluations.run
+
+    def noted(self, step, params, heed):
+        saved.append((step, runs[0].saving.saved_step))
+        return run(self, step, params, heed)
+
+    runs, init = [], loop.Run.__init__
+
+    def kept(self, *arguments):
+        runs.append(self)
+        init(self, *arguments)
+
+    monkeypatch.setattr(loop.Run, "__init__", kept)
+    monkeypatch.setattr(Evaluations, "run", noted)
+    config = tiny_config(
+        checkpoint__every_steps=0, evals__every_steps=1, schedule__total_steps=3
+    )
+    train_and_evaluate(config, tmp_path)
+    assert saved == [(1, 1), (2, 1), (3, 3)]
+
+
+def test_a_run_whose_lock_is_lost_ends_without_saving(tmp_path, monkeypatch):
+    hold_for_all, advance = loop.hold_for_all, Steps.advance
+    holds = []
+
+    def kept(*arguments):
+        holds.append(hold_for_all(*arguments))
+        return holds[0]
+
+    def loses(self, batches):
+        advance(self, batches)
+        holds[0].lost_to = '{"host": "elsewhere", "pid": 7, "since": "now", "time": 0}'
+
+    monkeypatch.setattr(loop, "hold_for_all", kept)
+    monkeypatch.setattr(Steps, "advance", loses)
+    with pytest.raises(LockLost, match="process 7 on elsewhere"):
+        train_and_evaluate(tiny_config(checkpoint__every_steps=0), tmp_path)
+    assert complete_steps(tmp_path / "checkpoints") == []

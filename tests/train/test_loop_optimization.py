@@ -55,6 +55,7 @@ def test_the_average_goes_on_after_a_restart_and_may_start_late(tmp_path, capsys
     assert vit_jax.load(tmp_path / "late").step == 8
 
 
+@pytest.mark.slow
 def test_accumulation_is_announced_and_changes_no_loss(tmp_path, capsys):
     losses = []
     for steps in (1, 2):

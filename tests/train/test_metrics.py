@@ -43,12 +43,18 @@ def test_a_row_reaches_journal_and_tensorboard_at_its_step(tmp_path):
 
 
 def test_a_process_that_does_not_lead_writes_nothing(tmp_path):
+    text = '{"step": 2}\n{"step": 9, "loss": 3.0}\n'
+    (tmp_path / "metrics.jsonl").write_text(text)
     figures = Metrics(Workdir(tmp_path), tensorboard=True, writes=False)
-    assert not figures.start(0)
+    assert figures.start(4)
+    assert figures.rows() == [{"step": 2}]
     figures.write(ROW)
     figures.flush()
     figures.close()
-    assert os.listdir(tmp_path) == []
+    # It knows what the leader knows.
+    assert figures.last("loss") == ROW
+    assert os.listdir(tmp_path) == ["metrics.jsonl"]
+    assert (tmp_path / "metrics.jsonl").read_text() == text
 
 
 def test_in_a_store_the_events_are_copied_at_each_flush(object_store):

@@ -17,6 +17,7 @@ def losses(workdir):
     return [(row["step"], row["loss"]) for row in rows if "loss" in row]
 
 
+@pytest.mark.slow
 def test_a_run_saves_resumes_and_is_read_in_an_object_store(
     object_store, tmp_path, monkeypatch
 ):

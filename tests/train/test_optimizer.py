@@ -266,3 +266,29 @@ def test_the_rate_is_that_of_the_step_that_update_is_told():
     for step in (3, 7):
         updates, state = optimizer.update(ones, state, params, step=step)
         np.testing.assert_allclose(updates["kernel"], -step / 10, rtol=1e-6)
+
+
+def test_without_any_decay_lamb_adapts_nothing_and_is_adam(weights):
+    lamb, adam = (moved(weights, 0.1, name=name) for name in ("lamb", "adamw"))
+    for name, value in lamb.items():
+        np.testing.assert_array_equal(value, adam[name])
+    adapted = moved(weights, 0.1, name="lamb", weight_decay=1e-6)
+    assert not np.allclose(adapted["head/kernel"], lamb["head/kernel"])
+
+
+def test_independent_decay_follows_the_schedule_without_the_batch_of_a_stage():
+    params = {"kernel": jnp.full((2, 2), 8.0)}
+    optimizer = make_optimizer(
+        lambda step: 2.0 / (1 + step),
+        params,
+        name="sgd",
+        peak=1.0,
+        weight_decay=0.1,
+        decay_convention="independent",
+        decay_schedule=lambda step: 1.0 / (1 + step),
+    )
+    state = optimizer.init(params)
+    zeros = jax.tree.map(jnp.zeros_like, params)
+    for step in (0, 1):
+        updates, state = optimizer.update(zeros, state, params, step=step)
+        np.testing.assert_allclose(updates["kernel"], -0.8 / (1 + step), rtol=1e-6)

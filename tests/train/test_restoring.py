@@ -8,9 +8,11 @@ from etils import epath
 
 from tests.train.digits import tiny_config
 from vit_jax.checkpoint import DamagedCheckpoint, complete_steps
+from vit_jax.train import restoring
 from vit_jax.train.evaluate import evaluate_workdir
 from vit_jax.train.lock import held
 from vit_jax.train.loop import train_and_evaluate
+from vit_jax.workdir import Workdir
 
 # Constant, so that a run of more steps begins as one of fewer.
 SETTINGS = {"schedule__decay": "constant", "checkpoint__keep": 3}
@@ -98,3 +100,21 @@ def test_while_a_run_holds_a_workdir_trainers_are_refused_and_readers_are_not(wo
         with pytest.raises(ValueError, match="is in use"):
             train_and_evaluate(longer(), workdir)
         assert evaluate_workdir(workdir)["step"] == 6
+
+
+@pytest.mark.parametrize(
+    ("worst", "error", "message"),
+    [
+        (1, DamagedCheckpoint, r"checkpoints/4 is damaged \(as another process reads"),
+        (2, RuntimeError, "checkpoints/4: another process failed to read it"),
+    ],
+)
+def test_what_one_process_can_not_read_no_process_goes_on_from(
+    tmp_path, monkeypatch, worst, error, message
+):
+    monkeypatch.setattr(restoring, "_restored", lambda *_: ("state", (8, 8)))
+    monkeypatch.setattr(restoring.processes, "largest", lambda own: max(own, worst))
+    with pytest.raises(error, match=message):
+        restoring._by_all(Workdir(tmp_path), 4, None, print)
+    monkeypatch.setattr(restoring.processes, "largest", lambda own: own)
+    assert restoring._by_all(Workdir(tmp_path), 4, None, print) == ("state", (8, 8))

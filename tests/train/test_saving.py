@@ -23,7 +23,8 @@ class Richer(TrainState):
 
 
 def state(**fields):
-    return Richer(step=jnp.int32(3), params={"w": jnp.ones(2)}, opt_state=(), **fields)
+    counts = {"step": jnp.int32(3), "nonfinite_steps": jnp.int32(0)}
+    return Richer(params={"w": jnp.ones(2)}, opt_state=(), **counts, **fields)
 
 
 @pytest.mark.parametrize("averages", [None, {"w": jnp.zeros(2)}])

@@ -10,6 +10,7 @@ import pytest
 
 import vit_jax
 from tests.train.digits import tiny_config
+from vit_jax.checkpoint import stored_shapes
 from vit_jax.layers.position import resize_grid
 from vit_jax.models.variants import resolve
 from vit_jax.train.assemble import assemble
@@ -23,6 +24,7 @@ from vit_jax.train.stages import (
     stage_after,
     stage_before,
 )
+from vit_jax.train.steps import Steps
 
 STAGES = ((8, 0.5, 32), (16, 0.5, 0))
 
@@ -137,12 +139,17 @@ class Stopped(Exception):
     """Stands for a kill."""
 
 
-@pytest.mark.parametrize("at", [1, 2, 3])
+@pytest.mark.parametrize(
+    "at",
+    [
+        pytest.param(1, marks=pytest.mark.slow),
+        2,
+        pytest.param(3, marks=pytest.mark.slow),
+    ],
+)
 def test_a_run_stopped_within_or_between_stages_goes_on_exactly(
     tmp_path, monkeypatch, at
 ):
-    from vit_jax.train.steps import Steps
-
     straight, again = tmp_path / "straight", tmp_path / "again"
     train_and_evaluate(staged(), straight)
     advance = Steps.advance
@@ -182,3 +189,44 @@ def test_a_checkpoint_of_an_early_stage_is_evaluated_at_the_models_size(
         assert loaded.params["position"]["table"].shape[1] == 1 + 16
         found = evaluate_workdir(tmp_path, checkpoint=step)
         np.testing.assert_allclose(found["loss"], figures[step]["eval/loss"], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "stages", [((8, 0.5, 32), (16, 0.5, 0)), ((16, 0.5, 32), (8, 0.5, 0))]
+)
+def test_a_run_stopped_after_the_border_goes_on_from_the_tables_before_it(
+    tmp_path, monkeypatch, capsys, stages
+):
+    config = staged(
+        model__image_size=(stages[-1][0],),
+        schedule__stages=stages,
+        schedule__total_steps=2,
+        schedule__base_batch_size=16,
+        checkpoint__every_steps=0,
+        data__eval__split="",
+    )
+    straight, again = tmp_path / "straight", tmp_path / "again"
+    train_and_evaluate(config, straight)
+    said = capsys.readouterr().err
+    first, second = (f"{size} x {size}" for size, *_ in stages)
+    assert f"to step 1 {first}: batch 32 (32 a process, 4 a device), peak " in said
+    assert "peak learning rate 0.002" in said
+    assert f"to step 2 {second}: batch 16 (16 a process, 2 a device), peak" in said
+    assert f"step 1: images of {second} from here on, in batches of 16, peak" in said
+
+    compile_ = Steps._compile
+
+    def stops(self, batch):
+        if self.step == 1:
+            raise Stopped
+        compile_(self, batch)
+
+    monkeypatch.setattr(Steps, "_compile", stops)
+    with pytest.raises(Stopped):
+        train_and_evaluate(config, again)
+    table = stored_shapes(again / "checkpoints", 1)["position/table"]
+    assert table[1] == 1 + (stages[0][0] // 4) ** 2
+    monkeypatch.setattr(Steps, "_compile", compile_)
+    train_and_evaluate(config, again)
+    assert losses(again) == losses(straight)
+    assert len(losses(again)) == 2

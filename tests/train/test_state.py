@@ -84,3 +84,23 @@ def test_what_a_checkpoint_keeps_beside_the_weights_is_all_the_rest():
     assert set(rest) == {"step", "opt_state", "nonfinite_steps"}
     assert type(state)(params=state.params, **rest) == state
     assert jnp.issubdtype(rest["step"].dtype, jnp.integer)
+
+
+def test_given_weights_go_to_their_places_alone_and_become_the_states_type(monkeypatch):
+    init, optimizer, abstract = parts(data=2, fsdp=2, tensor=2)
+    kernel = np.arange(32, dtype=np.float32).reshape(4, 8)
+    parts_read, callback = [], jax.make_array_from_callback
+
+    def noted(shape, sharding, make):
+        parts_read.append(sharding.shard_shape(shape))
+        return callback(shape, sharding, make)
+
+    monkeypatch.setattr(jax, "make_array_from_callback", noted)
+    given = {"head": {"kernel": kernel.astype(jnp.bfloat16)}}
+    state = create_state(init, optimizer, abstract, 0, given)
+    head = state.params["head"]
+    assert parts_read == [(2, 4)]
+    assert head["kernel"].dtype == jnp.float32
+    assert head["kernel"].sharding == abstract.params["head"]["kernel"].sharding
+    np.testing.assert_array_equal(head["kernel"], kernel)
+    np.testing.assert_array_equal(head["bias"], 0)

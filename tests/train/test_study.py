@@ -34,6 +34,7 @@ def rows_of(*accuracies, fraction=1.0):
     ]
 
 
+@pytest.mark.slow
 def test_the_command_trains_writes_tables_and_curve_and_goes_on(
     tmp_path, capsys, monkeypatch
 ):
@@ -78,6 +79,12 @@ def test_a_stopped_run_stops_the_study(tmp_path, monkeypatch):
     )
     assert (len(found.rows), found.stopped_by) == (1, 15)
     assert "0.5" in (tmp_path / "study" / "table.csv").read_text()
+
+
+def test_a_study_without_a_set_to_judge_by_is_refused(tmp_path):
+    config = tiny_config(data__eval__split="")
+    with pytest.raises(ValueError, match=r"data\.eval\.split is empty; a study needs"):
+        study_data_size(config, tmp_path, fractions=(1.0,), seeds=1)
 
 
 def test_the_table_has_mean_and_deviation_of_the_runs(tmp_path):

@@ -3,6 +3,8 @@
 import argparse
 import contextlib
 import functools
+import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -96,10 +98,13 @@ def _show(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
 
     if arguments.images < 1:
         raise ValueError(f"--images={arguments.images} must be 1 or more.")
+    output = os.path.expanduser(arguments.output)
+    if not output.lower().endswith((".png", ".jpg", ".jpeg")):
+        raise ValueError(f"--output={output} must end in .png or .jpg.")
     config, faults = load_config(arguments.config, overrides)
     refuse([*faults, *check(config)])
-    write_preview(config, arguments.output, arguments.images)
-    print(f"wrote {arguments.output}")
+    write_preview(config, output, arguments.images)
+    print(f"wrote {output}")
     return 0
 
 
@@ -142,7 +147,18 @@ def _sources(arguments: argparse.Namespace, stack: contextlib.ExitStack) -> dict
     from vit_jax.data.archives import PUBLISHED
     from vit_jax.data.sources import open_source
 
+    for split in arguments.splits or ():
+        if not re.fullmatch(r"[\w\-]+", split):
+            raise ValueError(
+                f"--splits={split} must be the name of a split; parts are cut when "
+                "they are read, as in --config.data.train.split='train[:50%]'."
+            )
     published = PUBLISHED.get(arguments.source)
+    source_folder = os.path.abspath(os.path.expanduser(arguments.source))
+    if source_folder == os.path.abspath(os.path.expanduser(arguments.folder)):
+        raise ValueError(
+            f"{arguments.folder} is the source; name another folder to prepare into."
+        )
     if published is None:
         sources, class_names = {}, None
         for split in arguments.splits or ("train", "test"):

@@ -45,7 +45,7 @@ DATA_KEYS = (
         maximum=1,
     ),
     Key("data.eval.source", "", "where evaluation reads; empty: data.source"),
-    Key("data.eval.split", "test", "split that evaluates"),
+    Key("data.eval.split", "test", "split that evaluates; empty: none does"),
     Key(
         "data.eval.resize",
         "stretch",

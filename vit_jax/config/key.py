@@ -20,7 +20,7 @@ class Key:
     bound numbers (each entry, for tuples); `choices` lists all that a value may be.
     A tuple that may be empty says what its entries are: "pattern" for regular
     expressions of whole parameter names, "rule" for pairs of one and a number, "stage"
-    for stages of a run, "set" for evaluation sets.
+    for stages of a run, "count" for whole numbers, "set" for evaluation sets.
     """
 
     name: str

@@ -95,3 +95,18 @@ def _literal(text: str) -> Any:
         return ast.literal_eval(text.strip())
     except (ValueError, SyntaxError):
         return None
+
+
+COUNT_REQUIREMENT = "whole numbers, 1 or more, between commas, as in 3,4,9"
+
+
+def parse_counts(text: str) -> tuple[int, ...]:
+    """(3, 4, 9) of "3,4,9"; raises ValueError where it is none."""
+    return tuple(
+        int(count) for count in text.strip("()[] ").split(",") if count.strip()
+    )
+
+
+def is_count(value: Any) -> bool:
+    """Whether `value` is a whole number, 1 or more."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1

@@ -85,6 +85,9 @@ ENTRIES: Mapping[str, Entries] = MappingProxyType(
         "stage": Entries(
             listed.parse_stages, listed.is_stage, listed.STAGE_REQUIREMENT
         ),
+        "count": Entries(
+            listed.parse_counts, listed.is_count, listed.COUNT_REQUIREMENT
+        ),
         "set": Entries(listed.parse_sets, listed.is_set, listed.SET_REQUIREMENT),
     }
 )

@@ -3,6 +3,7 @@
 import difflib
 
 from vit_jax.config.data_keys import DATA_KEYS
+from vit_jax.config.form_keys import FORM_KEYS
 from vit_jax.config.init_keys import INIT_KEYS
 from vit_jax.config.key import Key
 from vit_jax.config.model_keys import MODEL_KEYS
@@ -18,6 +19,7 @@ KEYS = (
         maximum=2**31 - 1,
     ),
     *MODEL_KEYS,
+    *FORM_KEYS,
     *INIT_KEYS,
     *DATA_KEYS,
     *OPTIMIZER_KEYS,

@@ -24,6 +24,19 @@ TRAINING_KEYS = (
         minimum=1,
     ),
     Key(
+        "train.scan",
+        False,
+        "whether blocks run as a loop that is compiled once: quicker to compile, the "
+        "same results and checkpoints",
+    ),
+    Key(
+        "train.remat",
+        "none",
+        "what the backward pass computes again to save memory: nothing, all but dense "
+        "layers, or whole blocks; the results stay",
+        choices=("none", "dots", "full"),
+    ),
+    Key(
         "train.freeze",
         (),
         "parameters that stay as they are and have no moments",

@@ -9,21 +9,7 @@ from vit_jax.convert import official, timm, timm_resnet, torchvision
 from vit_jax.convert.given import Given
 from vit_jax.convert.layout import Found, Weights, stem_stride
 from vit_jax.convert.pictures import assumed, in_words
-from vit_jax.models.variants import ResNetSpec, Spec, VitSpec
-
-# Noise and first values are of training, and no layout says them.
-_OF_TRAINING = frozenset(
-    (
-        "dropout",
-        "attention_dropout",
-        "stochastic_depth",
-        "patch_dropout",
-        "token_init",
-        "head_init_std",
-        "head_bias_init",
-        "image_size",
-    )
-)
+from vit_jax.models.variants import FREE_OF_WEIGHTS, ResNetSpec, Spec, VitSpec
 
 
 def differences(spec: Spec, found: Spec) -> dict[str, tuple[Any, Any]]:
@@ -93,7 +79,9 @@ def _found(
 
 def _canonical(spec: Spec) -> dict[str, Any]:
     """Fields that change logits; those without effect here have a fixed value."""
-    fields = {k: v for k, v in vars(spec).items() if k not in _OF_TRAINING}
+    # The size of images is said beside the spec.
+    ignored = (*FREE_OF_WEIGHTS, "image_size")
+    fields = {k: v for k, v in vars(spec).items() if k not in ignored}
     if not isinstance(spec, VitSpec):
         return fields
     fields["class_token"] = spec.has_class_token

@@ -48,6 +48,10 @@ _REASONS = (
 )
 
 
+# Of libjpeg's warning, where the end of the image comes before all of its pixels.
+_LACKING = "premature end"
+
+
 class UnreadableImage(ValueError):
     """The bytes are no image that can be decoded."""
 
@@ -149,9 +153,8 @@ class _JpegPicture:
             stored = simplejpeg.decode_jpeg(
                 self._data, "RGB" if self._channels == 3 else "GRAY"
             )
-        except ValueError:
-            # Harmless faults, such as stray bytes, end here too: Pillow tells.
-            return _FilePicture(self._data, self._channels).pixels()
+        except ValueError as error:
+            return self._by_pillow(error).pixels()
         return turned(stored, *self._turn)
 
     def draft(self, shrink: int) -> np.ndarray:
@@ -164,12 +167,20 @@ class _JpegPicture:
                 min_height=rows,
                 min_width=columns,
             )
-        except ValueError:
-            return _FilePicture(self._data, self._channels).draft(shrink)
+        except ValueError as error:
+            return self._by_pillow(error).draft(shrink)
         drafted = turned(stored, *self._turn)
         if shrink == scaled:
             return drafted
         return _drafted(as_image(drafted), shrink // scaled)
+
+    def _by_pillow(self, error: ValueError) -> "_FilePicture":
+        """Harmless faults, such as stray bytes, are errors here as well: Pillow tells.
+        Pixels that the data doesn't hold are none of these, and Pillow makes them grey.
+        """
+        if _LACKING in str(error).lower():
+            raise UnreadableImage("its data ends early") from error
+        return _FilePicture(self._data, self._channels)
 
 
 class _FilePicture:

@@ -137,5 +137,8 @@ def _entries(folder: epath.Path) -> Iterator[tuple[str, bool]]:
         return
     with os.scandir(folder) as entries:
         for entry in entries:
-            if not entry.name.startswith("."):
+            # Pipes and devices have names of images too, and never end; a broken link
+            # stays, so that reading it says so.
+            readable = entry.is_dir() or entry.is_file() or entry.is_symlink()
+            if readable and not entry.name.startswith("."):
                 yield entry.name, entry.is_dir()

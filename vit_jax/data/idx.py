@@ -12,6 +12,7 @@ from vit_jax.data.labels import class_list
 # Split -> how its files' names start.
 _PREFIXES = {"train": "train", "test": "t10k"}
 _UNSIGNED_BYTE = 0x08
+_RANKS = {"images": 3, "labels": 1}
 
 
 def has_idx(folder: epath.Path) -> bool:
@@ -43,7 +44,10 @@ def _class_names(listed: epath.Path, count: int) -> tuple[str, ...]:
     """The lines of the list, or numbers where there is none; `count` or more."""
     if not listed.exists():
         return tuple(str(number) for number in range(count))
-    lines = listed.read_text().rstrip().splitlines()
+    try:
+        lines = listed.read_text(encoding="utf-8").rstrip().splitlines()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{listed} is no UTF-8 text; save it as UTF-8.") from error
     if len(lines) < count:
         raise ValueError(
             f"{listed} lists {len(lines)} classes and the labels go up to "
@@ -66,6 +70,8 @@ def read_idx(data: bytes) -> np.ndarray:
     if len(data) < 4 or data[:2] != b"\0\0" or data[2] != _UNSIGNED_BYTE:
         raise ValueError("it is no IDX file of unsigned bytes")
     rank = data[3]
+    if len(data) < 4 + 4 * rank:
+        raise ValueError("its header is cut off")
     shape = struct.unpack_from(f">{rank}I", data, 4)
     values = np.frombuffer(data, np.uint8, offset=4 + 4 * rank)
     if values.size != np.prod(shape):
@@ -78,7 +84,10 @@ def _read_part(folder: epath.Path, split: str, part: str) -> np.ndarray:
     if file is None:
         raise FileNotFoundError(f"{folder} has no {_PREFIXES[split]}-{part}-idx file.")
     try:
-        return read_idx(file.read_bytes())
+        values = read_idx(file.read_bytes())
+        if values.ndim != _RANKS[part]:
+            raise ValueError(f"it has {values.ndim} axes, not {_RANKS[part]}")
+        return values
     except (ValueError, OSError, EOFError) as error:
         raise ValueError(f"{file} is damaged: {error}.") from error
 

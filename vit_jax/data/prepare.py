@@ -19,6 +19,7 @@ from etils import epath
 from vit_jax.data.encode import Encoder, Records
 from vit_jax.data.records import (
     INDEX,
+    count_records,
     read_index,
     shard_name,
     write_whole,
@@ -68,6 +69,8 @@ def prepare(
       ValueError: the folder holds a set made otherwise, a file is not there or can't be
         opened, or what was read back differs.
     """
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file; name a folder to prepare into.")
     folder.mkdir(parents=True, exist_ok=True)
     settings = {"shard_size": shard_size, "shorter_side": shorter_side}
     class_names = list(next(iter(sources.values())).class_names)
@@ -77,7 +80,7 @@ def prepare(
     outcomes = {}
     for split, source in sources.items():
         shards = _shards(folder, split, len(source), shard_size)
-        missing = {file: part for file, part in shards.items() if not file.exists()}
+        missing = {f: part for f, part in shards.items() if not _is_whole(f, part)}
         written = sum(map(len, missing.values()))
         tick = progress(split, len(source), len(source) - written)
         encode = Encoder(source, shorter_side, tuple(_chunks(missing.values())))
@@ -105,6 +108,14 @@ def _shards(
         )
         for number in range(count)
     }
+
+
+def _is_whole(file: epath.Path, part: range) -> bool:
+    """Whether a shard holds its examples; a damaged one is to be written anew."""
+    try:
+        return file.exists() and count_records(file) == len(part)
+    except ValueError:
+        return False
 
 
 def _chunks(parts: Iterable[range]) -> Iterator[range]:

@@ -60,6 +60,16 @@ def check(preprocessing: Mapping[str, Any]) -> None:
         raise ValueError("; ".join(faults))
 
 
+def transform_of(preprocessing: Mapping[str, Any]) -> EvalTransform:
+    """The transform that `describe` described."""
+    return EvalTransform(
+        image_size=tuple(preprocessing["image_size"]),
+        resize=preprocessing["resize"],
+        crop_fraction=preprocessing["crop_fraction"],
+        interpolation=preprocessing["interpolation"],
+    )
+
+
 def preprocess(
     image: bytes | np.ndarray, preprocessing: Mapping[str, Any]
 ) -> np.ndarray:
@@ -72,12 +82,7 @@ def preprocess(
     Raises:
       UnreadableImage: the bytes can't be decoded.
     """
-    transform = EvalTransform(
-        image_size=tuple(preprocessing["image_size"]),
-        resize=preprocessing["resize"],
-        crop_fraction=preprocessing["crop_fraction"],
-        interpolation=preprocessing["interpolation"],
-    )
+    transform = transform_of(preprocessing)
     return transform(open_picture(image, preprocessing["channels"]))
 
 

@@ -1,10 +1,13 @@
 """TensorFlow Datasets by name, read without TensorFlow."""
 
+import re
 from typing import Any
 
 import numpy as np
 
 from vit_jax.data.labels import class_list
+
+_NAME = re.compile(r"[A-Za-z]\w*(/[\w.\-]+)?(:[\w.*]+)?")
 
 
 class TfdsSource:
@@ -44,12 +47,21 @@ def open_tfds(name: str, split: str) -> TfdsSource:
     """
     import tensorflow_datasets as tfds
 
+    if not _NAME.fullmatch(name):
+        raise ValueError(
+            f"tfds:{name} must be the name of a set, as tfds:cifar10, with a config "
+            "and a version where wanted, as tfds:imagenet_resized/64x64:0.1.0."
+        )
     try:
         builder = tfds.builder(name, file_format="array_record")
     except tfds.core.DatasetNotFoundError as error:
         raise ValueError(
             f"tfds:{name}: TFDS knows no such set; `tfds.list_builders()` lists them."
         ) from error
+    # What it makes of an unknown config or version.
+    except (AssertionError, ValueError) as error:
+        reason = (str(error) or "no such version").splitlines()[0]
+        raise ValueError(f"tfds:{name} can't be opened: {reason}") from error
     features = builder.info.features
     if not {"image", "label"} <= set(features):
         raise ValueError(

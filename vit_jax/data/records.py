@@ -26,6 +26,7 @@ from vit_jax.data.labels import class_list
 
 INDEX = "dataset.json"
 
+_COUNTS = ("examples", "shards")
 _HEADER = struct.Struct("<iH")
 
 
@@ -42,7 +43,18 @@ class RecordSource:
         labels = epath.Path(folder) / f"{split}.labels.npy"
         self._labels = np.load(io.BytesIO(labels.read_bytes()), allow_pickle=False)
         self._title = f"{folder} {split}"
-        self._records = grain.sources.ArrayRecordDataSource(self._files)
+        self._records = _open_shards(self._files)
+        counts = {
+            str(epath.Path(folder) / INDEX): index["splits"][split]["examples"],
+            str(labels): len(self._labels),
+            f"the shards of {split}": len(self._records),
+        }
+        if len(set(counts.values())) > 1:
+            told = ", ".join(f"{count} in {where}" for where, count in counts.items())
+            raise ValueError(
+                f"{folder} is damaged: the numbers of examples differ: {told}; prepare "
+                "it again."
+            )
 
     def __len__(self) -> int:
         return len(self._labels)
@@ -65,6 +77,10 @@ def open_records(folder: epath.Path, split: str) -> RecordSource:
       ValueError: it has no such split.
     """
     index = read_index(folder)
+    if not index["splits"]:
+        raise ValueError(
+            f"{folder} is not finished; give the `vit_jax data prepare` command again."
+        )
     if split not in index["splits"]:
         raise ValueError(
             f"{folder} has the splits {', '.join(index['splits'])}, not {split}."
@@ -73,16 +89,53 @@ def open_records(folder: epath.Path, split: str) -> RecordSource:
 
 
 def read_index(folder: epath.Path) -> dict[str, Any]:
-    """What dataset.json says; an empty set where there is none."""
+    """What dataset.json says; an empty set where there is none.
+
+    Raises:
+      ValueError: it is damaged.
+    """
     file = epath.Path(folder) / INDEX
     if not file.exists():
         return {"class_names": [], "splits": {}}
-    return json.loads(file.read_text())
+    try:
+        index = json.loads(file.read_text())
+        splits = index["splits"].values()
+        sound = isinstance(index["class_names"], list) and all(
+            isinstance(split[key], int) for split in splits for key in _COUNTS
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        sound = False
+    if not sound:
+        raise ValueError(
+            f"{file} is damaged; it must hold class_names and splits. Prepare the set "
+            "again into another folder."
+        )
+    return index
+
+
+def count_records(file: os.PathLike) -> int:
+    """How many examples a shard holds.
+
+    Raises:
+      ValueError: it is damaged.
+    """
+    return len(_open_shards([os.fspath(file)]))
+
+
+def _open_shards(files: list[str]) -> Any:
+    try:
+        return grain.sources.ArrayRecordDataSource(files)
+    # The reader raises whatever its C++ part met, often without a word.
+    except Exception as error:
+        raise ValueError(
+            f"{files[0]} or a shard beside it is damaged or missing "
+            f"({str(error) or type(error).__name__}); prepare the set again."
+        ) from error
 
 
 def pack(image: bytes, label: int, name: str) -> bytes:
     """One record."""
-    encoded = name.encode()[:65535]
+    encoded = os.fsencode(name)[:65535]
     return _HEADER.pack(label, len(encoded)) + encoded + image
 
 

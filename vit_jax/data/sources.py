@@ -20,7 +20,7 @@ Image = bytes | np.ndarray
 # Addresses of sets that come with an installed package.
 BUNDLED = ("digits",)
 
-_SPLIT = re.compile(r"(?P<name>[\w.\-]+)(\[(?P<low>\d*%?):(?P<high>\d*%?)\])?")
+_SPLIT = re.compile(r"(?P<name>[\w.\-]+)(\[(?P<low>(\d+%?)?):(?P<high>(\d+%?)?)\])?")
 
 
 class Source(Protocol):
@@ -159,10 +159,12 @@ def _open_file(path: epath.Path, split: str) -> Source:
 def _parse_split(split: str) -> tuple[str, str, str]:
     """(name, low, high) of "name[low:high]"; missing bounds are empty."""
     match = _SPLIT.fullmatch(split)
-    if not match:
+    bounds = (match["low"], match["high"]) if match else ()
+    shares = [int(b[:-1]) for b in bounds if b and b.endswith("%")]
+    if not match or any(share > 100 for share in shares):
         raise ValueError(
             f"split {split!r} must be a name such as train, or a part of one such as "
-            "train[:98%] or train[500:]."
+            "train[:98%] or train[500:], of at most 100 %."
         )
     return match["name"], match["low"] or "", match["high"] or ""
 
@@ -177,7 +179,7 @@ def _part(source: Source, low: str, high: str) -> Source:
 
 def _bound(text: str, size: int) -> int:
     if text.endswith("%"):
-        return round(min(int(text[:-1]), 100) / 100 * size)
+        return round(int(text[:-1]) / 100 * size)
     return min(int(text), size)
 
 

@@ -11,7 +11,6 @@ big_vision's evaluator.
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import rankdata
 
 BIAS = 100.0
 # big_vision's; several are compared only where a caller asks for it.
@@ -112,5 +111,8 @@ def best_strength(accuracies: np.ndarray) -> int:
     Ranks, and not means, so that one number of shots doesn't decide alone. The choice
     sees the test set; report it as such, or leave one strength.
     """
+    # Half a second to import, which only this needs.
+    from scipy.stats import rankdata
+
     ranks = rankdata(accuracies, axis=-1).reshape(-1, accuracies.shape[-1])
     return int(np.argmax(ranks.mean(axis=0)))

@@ -216,6 +216,18 @@ VARIANTS: Mapping[str, Spec] = MappingProxyType(
 )
 
 
+# Fields that weights, once they exist, don't depend on: noise and first values.
+FREE_OF_WEIGHTS = (
+    "dropout",
+    "attention_dropout",
+    "stochastic_depth",
+    "patch_dropout",
+    "token_init",
+    "head_init_std",
+    "head_bias_init",
+)
+
+
 def list_models(pattern: str = "*") -> list[str]:
     """Names that match the glob pattern (case counts), in the table's order."""
     return [name for name in VARIANTS if fnmatch.fnmatchcase(name, pattern)]

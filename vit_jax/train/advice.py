@@ -17,22 +17,23 @@ _WAYS_OUT = (
 )
 
 
-def micro_batches(parts: Parts) -> str:
+def micro_batches(parts: Parts, batch_size: int) -> str:
     """How accumulation cuts what a device has of a batch; empty where it doesn't."""
     steps = parts.config.train.accumulation_steps
     if steps == 1:
         return ""
-    size = parts.config.data.train.batch_size // meshes.batch_devices(parts.mesh)
+    size = batch_size // meshes.batch_devices(parts.mesh)
     return f", in {steps} micro-batches of {size // steps}"
 
 
 def large_batch(parts: Parts) -> str:
     """A line where a batch holds the same images several times; else empty."""
-    count, size = parts.inputs.num_examples, parts.config.data.train.batch_size
+    count = parts.inputs.num_examples
+    size = max(stage.batch_size for stage in parts.stages)
     if size <= count:
         return ""
     return (
-        f"note: data.train.batch_size={size} is more than the {count:,} training "
+        f"note: a batch of {size} is more than the {count:,} training "
         "images, so each step sees some of them several times"
     )
 

@@ -89,7 +89,9 @@ def assemble(
     mesh = found.attempt(lambda: meshes.make_mesh(**config.mesh), "mesh.")
     part = found.attempt(lambda: meshes.batch_part(mesh)) if mesh else None
     inputs = found.attempt(
-        lambda: open_inputs(config, part or (0, 1)),
+        lambda: open_inputs(
+            config, part or (0, 1), evaluation=bool(config.data.eval.split)
+        ),
         *("data.", "augment.", "model.image_size", "model.channels"),
     )
     if inputs is not None:
@@ -105,9 +107,9 @@ def assemble(
     stages = found.attempt(
         lambda: _stages(config, model, total_steps), *keys, "model.image_size"
     )
-    schedule = _by_stage(config, schedule, stages)
+    plain, schedule = schedule, _by_stage(config, schedule, stages)
     optimizer = found.attempt(
-        lambda: _optimizer(config, model, schedule),
+        lambda: _optimizer(config, model, schedule, plain),
         "optimizer.",
         "schedule.",
         "train.freeze",
@@ -150,6 +152,8 @@ def _model(config: ConfigDict) -> Traced:
             config.model.to_dict(),
             num_classes=config.model.num_classes or 1,
             dtype=jnp.dtype(config.train.compute_dtype),
+            scan=config.train.scan,
+            remat=config.train.remat,
         )
         return trace(module, _image_shape(config))
     except ValueError as error:
@@ -173,7 +177,10 @@ def _by_stage(
 
 
 def _optimizer(
-    config: ConfigDict, model: Traced | None, schedule: optax.Schedule | None
+    config: ConfigDict,
+    model: Traced | None,
+    schedule: optax.Schedule | None,
+    plain: optax.Schedule | None,
 ) -> optax.GradientTransformationExtraArgs | None:
     if model is None or schedule is None:
         return None
@@ -182,6 +189,7 @@ def _optimizer(
         model.params,
         peak=durations.peak_learning_rate(config),
         freeze=config.train.freeze,
+        decay_schedule=plain,
         **config.optimizer,
     )
 

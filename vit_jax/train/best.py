@@ -74,10 +74,14 @@ class Best:
         return True
 
     def lacks(self, row: Row | None) -> bool:
-        """Whether an evaluation is the best so far and its weights are not kept."""
+        """Whether an evaluation is the best so far and not kept, or not its figures."""
         if row is None or not self._is_best(row):
             return False
-        return complete_steps(self._workdir.best)[-1:] != [row["step"]]
+        if complete_steps(self._workdir.best)[-1:] != [row["step"]]:
+            return True
+        # A kill may have come between the weights and their figures.
+        figures = self._workdir.read_best() or {}
+        return figures.get("step") != row["step"]
 
     def sentence(self, row: Row) -> str:
         """What to say when `keep` has saved."""

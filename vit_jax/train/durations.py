@@ -21,11 +21,15 @@ def total_steps(config: ConfigDict, num_examples: int | None) -> int | None:
     return None if steps is None else max(1, steps)
 
 
-def peak_learning_rate(config: ConfigDict) -> float:
-    """The highest rate of the run, scaled with the batch where the config says so."""
+def peak_learning_rate(config: ConfigDict, batch_size: int | None = None) -> float:
+    """The schedule's highest rate, scaled with the batch where the config says so.
+
+    Args:
+      batch_size: of a stage; None: the run's.
+    """
     return schedules.scaled_learning_rate(
         config.schedule.base_learning_rate,
-        batch_size=config.data.train.batch_size,
+        batch_size=batch_size or config.data.train.batch_size,
         base_batch_size=config.schedule.base_batch_size,
     )
 

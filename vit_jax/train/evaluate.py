@@ -61,6 +61,11 @@ def evaluate_workdir(
     config.data.eval.source = source or config.data.eval.source or config.data.source
     config.data.eval.split = split or config.data.eval.split
     config.data.eval.batch_size = batch_size or config.data.eval.batch_size
+    if not config.data.eval.split:
+        raise ValueError(
+            f"{path} was trained without evaluation (data.eval.split is empty); name a "
+            "split with --split."
+        )
     skipped: collections.Counter[str] = collections.Counter()
     data = open_evaluation(config, loaded.class_names, skipped=skipped)
     sums = classification.make_sums(make_logits(loaded.model, loaded.preprocessing))
@@ -73,23 +78,28 @@ def evaluate_workdir(
         figures |= _from_predictions(
             loaded, data, per_class, confusion_file, real_labels
         )
-    if skipped:
-        figures["skipped"] = sorted(skipped)
     if head_is_zero(loaded.params):
         figures["warning"] = ZERO_HEAD
     if others:
         figures["sets"] = {
-            name: _figures_of(config, loaded, sums, address, part)
+            name: _figures_of(config, loaded, sums, address, part, skipped)
             for name, address, part in others
         }
+    if skipped:
+        figures["skipped"] = sorted(skipped)
     return figures
 
 
 def _figures_of(
-    config: ConfigDict, loaded: Loaded, sums: Any, address: str, split: str
+    config: ConfigDict,
+    loaded: Loaded,
+    sums: Any,
+    address: str,
+    split: str,
+    skipped: collections.Counter[str],
 ) -> dict[str, float]:
     config.data.eval.source, config.data.eval.split = address, split
-    data = open_evaluation(config, loaded.class_names)
+    data = open_evaluation(config, loaded.class_names, skipped=skipped)
     return classification.evaluate(sums, loaded.params, data.batches())
 
 

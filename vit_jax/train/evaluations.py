@@ -16,22 +16,32 @@ from vit_jax.weights import resize_params
 
 
 class Evaluations:
-    """When a run evaluates, how, and where the figures go."""
+    """When a run evaluates, how, and where the figures go.
+
+    Attributes:
+      compiled: whether an evaluation has been run, and so waits for no compiler.
+    """
 
     def __init__(self, parts: Parts, metrics: Metrics, progress: Progress):
         self._parts = parts
         self._metrics = metrics
         self._progress = progress
         self._sums = classification.make_sums(parts.logits_of)
+        self.compiled = False
+        self._evaluates = bool(parts.config.data.eval.split)
 
     def due(self, step: int) -> bool:
         """Whether `step` is one that is evaluated."""
+        if not self._evaluates:
+            return False
         every = self._parts.config.evals.every_steps
         periodic = bool(every and step and step % every == 0)
         return step >= self._parts.total_steps or periodic
 
     def done(self, step: int) -> bool:
-        """Whether the newest evaluation in the journal is that of `step`."""
+        """Whether nothing is left to evaluate at `step`: the journal has it."""
+        if not self._evaluates:
+            return True
         row = self._metrics.last("eval/accuracy")
         return row is not None and row["step"] == step
 
@@ -60,6 +70,7 @@ class Evaluations:
         row |= self._figures("eval", params, inputs.eval_batches, heed)
         for name, batches in inputs.eval_sets.items():
             row |= self._figures(f"eval/{name}", params, batches, heed)
+        self.compiled = True
         self._metrics.write(row)
         for name in ("", *(f"{name}/" for name in inputs.eval_sets)):
             what = name.rstrip("/") or self._parts.config.data.eval.split

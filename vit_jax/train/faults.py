@@ -67,7 +67,18 @@ def batch_faults(config: ConfigDict, mesh: jax.sharding.Mesh) -> list[str]:
 
 
 def best_faults(config: ConfigDict) -> list[str]:
-    """A figure of `checkpoint.best_metric` that no evaluation gives."""
+    """What best_metric and evals.sets ask for and no evaluation gives."""
+    if not config.data.eval.split:
+        asked = {
+            "checkpoint.best_metric": config.checkpoint.best_metric,
+            "evals.sets": " ".join(name for name, *_ in config.evals.sets),
+        }
+        return [
+            f"{key}={value} must be empty, or data.eval.split set: without it nothing "
+            "is evaluated."
+            for key, value in asked.items()
+            if value
+        ]
     names = [
         f"eval/{name}" for name in ("", *(f"{row[0]}/" for row in config.evals.sets))
     ]

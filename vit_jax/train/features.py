@@ -123,7 +123,8 @@ def compute_features(
         return batch | {"image": headless.apply({"params": params}, images)}
 
     rows: list[dict[str, np.ndarray]] = []
-    for batch in training_pass(config, inputs.train_source, meshes.batch_part(mesh)):
+    part = meshes.batch_part(mesh)
+    for batch in training_pass(config, inputs.train_source, part, inputs.skipped):
         placed = meshes.put_batch({name: batch[name] for name in _KEPT}, mesh)
         rows.append(jax.device_get(with_features(params, placed)))
     count = inputs.num_examples

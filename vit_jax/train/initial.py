@@ -3,42 +3,45 @@
 import dataclasses
 from typing import Any
 
+import jax
 from flax import linen as nn
 from ml_collections import ConfigDict
 
 from vit_jax import config as configuration
 from vit_jax.models import adapt
-from vit_jax.models.variants import Spec, different_fields, nearest, resolve
+from vit_jax.models.variants import (
+    FREE_OF_WEIGHTS,
+    Spec,
+    different_fields,
+    nearest,
+    resolve,
+)
 from vit_jax.weights import Loaded, abstract_params, grid_of, load, model_fields
 
 AUTO = "auto"
 
-# Fields that weights don't depend on: noise, first values, the size of images and head,
-# and what stands before the head.
+# Beside noise and first values: the size of images and head, and what stands before it.
 _NOT_OF_WEIGHTS = frozenset(
-    (
-        "dropout",
-        "attention_dropout",
-        "stochastic_depth",
-        "patch_dropout",
-        "token_init",
-        "head_init_std",
-        "head_bias_init",
-        "num_classes",
-        "image_size",
-        "representation_size",
-    )
+    (*FREE_OF_WEIGHTS, "num_classes", "image_size", "representation_size")
 )
 # A class token that nothing reads any more is dropped.
 _FREE = _NOT_OF_WEIGHTS | {"pool", "class_token"}
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class Initial:
-    """Weights that fit a run's model, and what was done to make them fit."""
+    """Weights that fit a run's model, and what was done to make them fit.
 
-    params: dict[str, Any]
+    The weights are arrays of the host: no device holds them beside the run's state.
+    """
+
+    params: dict[str, Any] | None
     lines: tuple[str, ...]
+
+    def take(self) -> dict[str, Any] | None:
+        """The weights, given once and then let go of."""
+        params, self.params = self.params, None
+        return params
 
 
 def read(config: ConfigDict, *, resumed: bool) -> Loaded | None:
@@ -127,7 +130,9 @@ def fit(
         raise ValueError("\n".join(different))
     said = (*report.lines(), *(f"note: {note}" for note in loaded.notes))
     lines = [f"init.weights={config.init.weights}: {line}" for line in said]
-    return Initial(params, (*lines, *_preprocessing_notes(config, loaded)))
+    return Initial(
+        jax.device_get(params), (*lines, *_preprocessing_notes(config, loaded))
+    )
 
 
 def _keeps_head(

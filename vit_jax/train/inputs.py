@@ -52,7 +52,7 @@ class Inputs:
     eval_batches: Callable[[], Batches]
     eval_sets: dict[str, Callable[[], Batches]]
     preprocessing: dict[str, Any]
-    skipped: dict[str, int]
+    skipped: collections.Counter[str]
     train_source: Source
 
 
@@ -134,7 +134,7 @@ def _open_sets(
         try:
             source = open_source(address, split, class_names=class_names)
         except (ValueError, FileNotFoundError) as error:
-            raise type(error)(
+            raise _kind(error)(
                 f"evals.sets {name}={address}:{split}: {error}"
             ) from error
         sets[name] = _eval_passes(config, source, part, skipped)
@@ -156,17 +156,23 @@ def _eval_passes(
     )
 
 
-def training_pass(config: ConfigDict, source: Source, part: tuple[int, int]) -> Batches:
+def training_pass(
+    config: ConfigDict,
+    source: Source,
+    part: tuple[int, int],
+    skipped: collections.Counter,
+) -> Batches:
     """One pass over the training examples in their own order, made as for training.
 
     Args:
       part: see `open_inputs`.
+      skipped: counts the unreadable images that are passed over.
     """
     return pipeline.eval_batches(
         source,
         train_transform(config),
         batch_size=config.data.eval.batch_size,
-        **_reading(config, part, collections.Counter()),
+        **_reading(config, part, skipped),
     )
 
 
@@ -282,7 +288,12 @@ def _open(
         return open_source(address, split, class_names=class_names)
     except (ValueError, FileNotFoundError) as error:
         where = "data.eval.source" if key == "data.eval.split" else "data.source"
-        raise type(error)(f"{where}={address}, {key}={split}: {error}") from error
+        raise _kind(error)(f"{where}={address}, {key}={split}: {error}") from error
+
+
+def _kind(error: Exception) -> type[Exception]:
+    """What to raise with more words: a subclass may take other arguments."""
+    return FileNotFoundError if isinstance(error, FileNotFoundError) else ValueError
 
 
 def _channel_faults(config: ConfigDict) -> list[str]:

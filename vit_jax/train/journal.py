@@ -6,7 +6,7 @@ from typing import Any
 
 from etils import epath
 
-from vit_jax.workdir import disk_errors, is_store
+from vit_jax.workdir import disk_errors, is_store, replace, sync
 
 _SECONDS_BETWEEN_UPLOADS = 30.0
 
@@ -14,14 +14,18 @@ _SECONDS_BETWEEN_UPLOADS = 30.0
 class Journal:
     """`metrics.jsonl`: one JSON object a line, each step of a kind at most once.
 
-    On a file system, a row is on its way to disk when `write` returns. An object store
-    has no appending: there the whole file is written anew, at most every 30 seconds and
-    at each `flush`. So after a flush the journal is never behind a checkpoint that is
-    saved next.
+    On a file system, a row is the system's when `write` returns, which outlives this
+    process, and on disk after a `flush`. An object store has no appending: there the
+    whole file is written anew, at most every 30 seconds and at each `flush`. So after a
+    flush the journal is never behind a checkpoint that is saved next.
+
+    Args:
+      writes: False keeps the rows of the file, and new ones, in memory alone.
     """
 
-    def __init__(self, file: epath.Path):
+    def __init__(self, file: epath.Path, *, writes: bool = True):
         self._file = file
+        self._writes = writes
         self._rows = _read_rows(file)
         self._appends = not is_store(file)
         self._uploaded = time.monotonic()
@@ -35,13 +39,13 @@ class Journal:
         """
         kept = [row for row in self._rows if row["step"] <= last_step]
         forgets = len(kept) < len(self._rows)
-        with disk_errors(self._file):
-            if forgets:
-                self._file.copy(
-                    self._file.parent / f"{self._file.name}.before", overwrite=True
-                )
-            self._rows = kept
-            self._write_all()
+        self._rows = kept
+        if self._writes:
+            with disk_errors(self._file):
+                if forgets:
+                    before = self._file.parent / f"{self._file.name}.before"
+                    self._file.copy(before, overwrite=True)
+                self._write_all()
         return forgets
 
     def write(self, row: dict[str, Any]) -> None:
@@ -51,8 +55,10 @@ class Journal:
           DiskFull: there is no room for it.
         """
         self._rows.append(row)
+        if not self._writes:
+            return
+        self._behind = True
         if not self._appends:
-            self._behind = True
             if time.monotonic() - self._uploaded > _SECONDS_BETWEEN_UPLOADS:
                 self.flush()
             return
@@ -60,9 +66,14 @@ class Journal:
             stream.write(_line(row))
 
     def flush(self) -> None:
-        """Puts all rows where they outlive this process."""
-        if self._behind:
-            with disk_errors(self._file):
+        """Puts all rows where they outlive this machine's power."""
+        if not self._behind:
+            return
+        with disk_errors(self._file):
+            if self._appends:
+                sync(self._file)
+                self._behind = False
+            else:
                 self._write_all()
 
     def last(self, key: str) -> dict[str, Any] | None:
@@ -75,12 +86,7 @@ class Journal:
 
     def _write_all(self) -> None:
         text = "".join(_line(row) for row in self._rows)
-        if self._appends:
-            fresh = self._file.parent / f"{self._file.name}.tmp"
-            fresh.write_text(text)
-            fresh.replace(self._file)
-        else:
-            self._file.write_text(text)
+        replace(self._file, text)
         self._uploaded = time.monotonic()
         self._behind = False
 

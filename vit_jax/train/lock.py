@@ -11,11 +11,9 @@ import time
 import uuid
 from collections.abc import Iterator
 
-import jax
-import numpy as np
 from etils import epath
-from jax.experimental import multihost_utils
 
+from vit_jax import processes
 from vit_jax.workdir import is_store
 
 # A holder in an object store writes every minute that it lives; one that has been
@@ -25,28 +23,46 @@ _DEAD_SECONDS = 300.0
 _SETTLE_SECONDS = 2.0
 
 
-def hold_for_all(resources: contextlib.ExitStack, file: epath.Path) -> None:
+class LockLost(RuntimeError):
+    """Another run has taken the workdir over."""
+
+
+class Hold:
+    """A held lock file.
+
+    Attributes:
+      lost_to: what the file says of another run that has taken it over, else "".
+    """
+
+    def __init__(self, file: epath.Path):
+        self._file = file
+        self.lost_to = ""
+
+    def error(self) -> LockLost:
+        """What to raise where a run must end because its lock is lost."""
+        return LockLost(
+            f"{_refusal(self._file, self.lost_to)} This run has lost its lock, as when "
+            "it stood still or could not reach the storage for minutes, and ends "
+            "without saving."
+        )
+
+
+def hold_for_all(resources: contextlib.ExitStack, file: epath.Path) -> Hold:
     """Lets process 0 hold `file` for a run of several processes, until they are closed.
 
     Raises:
       ValueError: another run holds it; on all processes.
     """
-    refusal = None
-    if jax.process_index() == 0:
-        try:
-            resources.enter_context(held(file))
-        except ValueError as error:
-            refusal = error
-    if jax.process_count() > 1 and multihost_utils.broadcast_one_to_all(
-        np.int32(refusal is not None)
-    ):
-        refusal = refusal or ValueError(f"workdir {file.parent} is in use.")
-    if refusal:
-        raise refusal
+    holds: list[Hold] = []
+    processes.lead(
+        lambda: holds.append(resources.enter_context(held(file))),
+        f"workdir {file.parent} can't be had: it is in use, or process 0 failed.",
+    )
+    return holds[0] if holds else Hold(file)
 
 
 @contextlib.contextmanager
-def held(file: epath.Path) -> Iterator[None]:
+def held(file: epath.Path) -> Iterator[Hold]:
     """A context in which no other run can hold `file`.
 
     On a file system it is a lock of the operating system, which ends with its process,
@@ -57,8 +73,9 @@ def held(file: epath.Path) -> Iterator[None]:
     Raises:
       ValueError: another run holds it.
     """
-    with _locked(file) if _can_lock(file) else _named(file):
-        yield
+    hold = Hold(file)
+    with _locked(file) if _can_lock(file) else _named(file, hold):
+        yield hold
 
 
 def _can_lock(file: epath.Path) -> bool:
@@ -66,7 +83,8 @@ def _can_lock(file: epath.Path) -> bool:
     if is_store(file):
         return False
     try:
-        with open(file, "a") as stream:
+        # NFS wants a file open for reading for this kind of lock.
+        with open(file, "a+") as stream:
             fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -99,33 +117,58 @@ def _rewrite(stream, text: str) -> None:
 
 
 @contextlib.contextmanager
-def _named(file: epath.Path) -> Iterator[None]:
+def _named(file: epath.Path, hold: Hold) -> Iterator[None]:
     own = _holder() | {"id": uuid.uuid4().hex}
-    text = file.read_text() if file.exists() else ""
+    text = _text(file)
     if _alive(text):
         raise ValueError(_refusal(file, text))
+    began = time.monotonic()
     _beat(file, own)
-    # Of two that came at once, the one that wrote last stays.
-    time.sleep(_SETTLE_SECONDS)
-    text = file.read_text()
-    if _read(text).get("id") != own["id"]:
+    # Of two that came at once, the one that wrote last stays. A slow write may have
+    # covered the name of one that looked before it; that one sees so at its next beat,
+    # and is given the time to.
+    time.sleep(max(_SETTLE_SECONDS, 2 * (time.monotonic() - began)))
+    text = _text(file)
+    if _is_of_other(text, own):
         raise ValueError(_refusal(file, text))
     ended = threading.Event()
-    beats = threading.Thread(target=_keep_beating, args=(file, own, ended), daemon=True)
+    beats = threading.Thread(
+        target=_keep_beating, args=(file, own, ended, hold), daemon=True
+    )
     beats.start()
     try:
         yield
     finally:
         ended.set()
         beats.join()
-        file.unlink(missing_ok=True)
+        if not hold.lost_to and not _is_of_other(_text(file), own):
+            file.unlink(missing_ok=True)
 
 
-def _keep_beating(file: epath.Path, own: dict, ended: threading.Event) -> None:
-    while not ended.wait(_BEAT_SECONDS):
-        # A write that the network loses is made up for by the next.
+def _keep_beating(
+    file: epath.Path, own: dict, ended: threading.Event, hold: Hold
+) -> None:
+    """Says that the holder lives, until it ends or another's name is in the file."""
+    wait = min(_SETTLE_SECONDS, _BEAT_SECONDS)
+    while not ended.wait(wait):
+        # Soon at first, when others may have come at the same time.
+        wait = min(2 * wait + 0.01, _BEAT_SECONDS)
+        # What the network loses is made up for by the next beat.
         with contextlib.suppress(Exception):
+            text = _text(file)
+            if _is_of_other(text, own):
+                hold.lost_to = text
+                return
             _beat(file, own)
+
+
+def _text(file: epath.Path) -> str:
+    return file.read_text() if file.exists() else ""
+
+
+def _is_of_other(text: str, own: dict) -> bool:
+    """Whether a file's text names another holder; one that is cut off names nobody."""
+    return _read(text).get("id", own["id"]) != own["id"]
 
 
 def _beat(file: epath.Path, own: dict) -> None:

@@ -23,7 +23,7 @@ from vit_jax.train.assemble import Parts, assemble
 from vit_jax.train.best import Best
 from vit_jax.train.evaluations import Evaluations
 from vit_jax.train.interrupt import StopRequest
-from vit_jax.train.lock import hold_for_all
+from vit_jax.train.lock import LockLost, hold_for_all
 from vit_jax.train.metrics import Metrics
 from vit_jax.train.progress import Progress
 from vit_jax.train.restoring import fresh_state, restore_newest
@@ -74,6 +74,7 @@ def train_and_evaluate(
         train.max_nonfinite_steps allows; the last good checkpoint stays.
       SaveFailed: a checkpoint could not be written; the earlier ones stay.
       DiskFull: there is no room for the figures; the checkpoints stay.
+      LockLost: another run has taken the workdir over, as after minutes of standstill.
     """
     folder = Workdir(workdir)
     resumed = bool(complete_steps(folder.checkpoints))
@@ -108,7 +109,7 @@ class Run:
         # Process 0 speaks and writes for all; checkpoints are written by all.
         self.leads = jax.process_index() == 0
         workdir.create()
-        hold_for_all(resources, workdir.lock)
+        self.hold = hold_for_all(resources, workdir.lock)
         self.metrics = Metrics(
             workdir, tensorboard=self.config.log.tensorboard, writes=self.leads
         )
@@ -157,19 +158,20 @@ class Run:
             leads=self.leads,
         )
 
-    def _first_state(self, saved: int) -> tuple[int, TrainState]:
+    def _first_state(self, saved: int) -> tuple[int, TrainState, tuple[int, int]]:
+        """(step, state, size of the images that it is for)."""
         if not saved:
             self.progress.say("initialising the weights …")
             for line in self.parts.initial.lines if self.parts.initial else ():
                 self.progress.say(line)
-            return 0, fresh_state(self.parts)
-        step, state = restore_newest(
+            return 0, fresh_state(self.parts), self.parts.stages[0].image_size
+        step, state, image_size = restore_newest(
             self.workdir, self.parts, self.progress.say, leads=self.leads
         )
         self.progress.say(f"going on from the checkpoint of step {step}")
-        return step, state
+        return step, state, image_size
 
-    def _open(self, step: int, state: TrainState) -> None:
+    def _open(self, step: int, state: TrainState, image_size: tuple[int, int]) -> None:
         """Only now, with a state at hand, is anything in the workdir changed."""
         policy = self.config.checkpoint
         self.saving = Saving(
@@ -189,7 +191,13 @@ class Run:
         self.resources.callback(self.metrics.close)
         self.resources.callback(self.progress.close)
         self.steps = Steps(
-            self.parts, step, state, self.metrics, self.progress, self._diverged
+            self.parts,
+            step,
+            state,
+            image_size,
+            self.metrics,
+            self.progress,
+            self._diverged,
         )
 
     def _train(self) -> None:
@@ -200,6 +208,9 @@ class Run:
         train_batches = self._batches()
         while not self._finished():
             stage = stage_after(self.parts.stages, steps.step)
+            # What enters may be resized, which can't be undone: a run that stops at
+            # the border goes on from the state before. Then comes compiling.
+            self._save()
             steps.enter(stage)
             with contextlib.closing(train_batches(steps.step, stage)) as batches:
                 self._train_stage(stage, batches)
@@ -243,6 +254,9 @@ class Run:
     def _evaluate(self) -> None:
         self.steps.settle()
         steps = self.steps
+        if not self.evaluations.compiled:
+            # A signal meanwhile is answered late, perhaps after the notice is over.
+            self._save()
         params = self.evaluations.params_of(steps.state, steps.image_size)
         with steps.throughput.paused():
             row = self.evaluations.run(steps.step, params, self._heed)
@@ -257,11 +271,14 @@ class Run:
 
         Raises:
           SaveFailed: the save in the background could not be written.
+          LockLost: another run has taken the workdir over.
         """
         self.saving.check()
-        signal, minutes_passed = self.agree(
-            self.stop.signal, self.saving.minutes_passed()
+        signal, minutes_passed, lost = self.agree(
+            self.stop.signal, self.saving.minutes_passed(), bool(self.hold.lost_to)
         )
+        if lost:
+            raise self.hold.error()
         if signal:
             self.stopped_by = signal
             raise _Stopped
@@ -272,7 +289,7 @@ class Run:
         """Unreadable data or a failed evaluation costs the run, not the work so far."""
         try:
             yield
-        except (TrainingDiverged, SaveFailed, DiskFull):
+        except (TrainingDiverged, SaveFailed, DiskFull, LockLost):
             raise
         except Exception as error:
             # All processes stop together. Any other error may be one process's own,

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 import jax
 
 from vit_jax.models.variants import in_words
-from vit_jax.train import advice
+from vit_jax.train import advice, durations
 from vit_jax.train import mesh as meshes
 from vit_jax.train.assemble import Parts
+from vit_jax.train.stages import Stage
 from vit_jax.weights import model_fields
 from vit_jax.workdir import Workdir
 
@@ -19,19 +20,47 @@ def introduction(parts: Parts) -> str:
     """What is about to happen, in numbers that can be checked against a recipe."""
     config = parts.config
     devices = jax.devices()
-    batch, processes = config.data.train.batch_size, jax.process_count()
     model = in_words(config.model.variant, model_fields(config.model.to_dict()))
     return (
         f"{config.data.source}: {parts.inputs.num_examples:,} training images, "
         f"{len(parts.inputs.class_names)} classes; {model}: "
         f"{parts.num_params:,} parameters\n"
-        f"batch {batch} ({batch // processes} a process, "
-        f"{batch // meshes.batch_devices(parts.mesh)} a device"
-        f"{advice.micro_batches(parts)}) on "
-        f"{processes} process(es) with {len(devices)} device(s) of kind "
-        f"{devices[0].device_kind}; peak learning rate "
-        f"{parts.peak_learning_rate:g}, {parts.total_steps:,} steps"
+        f"{_batches(parts)}; {parts.total_steps:,} steps on {jax.process_count()} "
+        f"process(es) with {len(devices)} device(s) of kind {devices[0].device_kind}"
     )
+
+
+def _batches(parts: Parts) -> str:
+    """Batch and peak rate of the run, or of each of its stages."""
+    if len(parts.stages) == 1:
+        return _batch(parts, parts.stages[0])
+    return "\n".join(
+        f"to step {stage.last_step:,} {_shown(stage)}: {_batch(parts, stage)}"
+        for stage in parts.stages
+    )
+
+
+def _batch(parts: Parts, stage: Stage) -> str:
+    size = stage.batch_size
+    peak = durations.peak_learning_rate(parts.config, size)
+    return (
+        f"batch {size} ({size // meshes.batch_part(parts.mesh)[1]} a process, "
+        f"{size // meshes.batch_devices(parts.mesh)} a device"
+        f"{advice.micro_batches(parts, size)}), peak learning rate {peak:g}"
+    )
+
+
+def stage_begins(parts: Parts, stage: Stage, step: int) -> str:
+    """What the steps from here on work on, and the rate that their batch makes."""
+    peak = durations.peak_learning_rate(parts.config, stage.batch_size)
+    return (
+        f"step {step}: images of {_shown(stage)} from here on, in batches of "
+        f"{stage.batch_size}, peak learning rate {peak:g}"
+    )
+
+
+def _shown(stage: Stage) -> str:
+    return f"{stage.image_size[0]} x {stage.image_size[1]}"
 
 
 def already_finished(workdir: Workdir, step: int, total_steps: int) -> str:

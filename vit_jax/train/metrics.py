@@ -18,7 +18,9 @@ from vit_jax.workdir import Workdir, disk_errors, is_store
 
 
 class Metrics:
-    """The figures of a run; process 0 writes them, the others keep none.
+    """The figures of a run; all processes know them, process 0 writes them.
+
+    So all decide alike what is evaluated and what is the best.
 
     Args:
       tensorboard: whether TensorBoard's files are written beside the journal.
@@ -26,24 +28,21 @@ class Metrics:
     """
 
     def __init__(self, workdir: Workdir, *, tensorboard: bool, writes: bool):
-        self._journal = Journal(workdir.metrics)
+        self._journal = Journal(workdir.metrics, writes=writes)
         self._folder = workdir.tensorboard if tensorboard else None
         self._writes = writes
         self._tensorboard: TensorBoard | None = None
 
     def start(self, step: int) -> bool:
         """Forgets what was written after `step`; returns whether there was any."""
-        if not self._writes:
-            return False
         forgets = self._journal.cut(step)
-        if self._folder is not None:
+        if self._folder is not None and self._writes:
             self._tensorboard = TensorBoard(self._folder, restart_step=step)
         return forgets
 
     def write(self, row: dict[str, Any]) -> None:
         """Writes a row of figures; it has at least the key "step"."""
-        if self._writes:
-            self._journal.write(row)
+        self._journal.write(row)
         if self._tensorboard:
             self._tensorboard.write(row)
 
@@ -57,15 +56,13 @@ class Metrics:
 
     def flush(self) -> None:
         """Puts on disk what is buffered, so that a checkpoint lacks no figures."""
-        if self._writes:
-            self._journal.flush()
+        self._journal.flush()
         if self._tensorboard:
             self._tensorboard.flush()
 
     def close(self) -> None:
         """Writes out what is buffered."""
-        if self._writes:
-            self._journal.flush()
+        self._journal.flush()
         if self._tensorboard:
             self._tensorboard.close()
 

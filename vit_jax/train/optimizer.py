@@ -41,6 +41,7 @@ def make_optimizer(
     decay_multipliers: Rules = (),
     clip_norm: float = 0.0,
     freeze: Sequence[str] = (),
+    decay_schedule: optax.Schedule | None = None,
 ) -> optax.GradientTransformationExtraArgs:
     """An optax transformation whose `update` also takes the run's step:
     `update(gradients, opt_state, params, step=step)`.
@@ -54,13 +55,13 @@ def make_optimizer(
       name: "adamw" (Loshchilov and Hutter 2019, algorithm 2), "adam" (Kingma and Ba
         2015, the decay being part of the gradient), "sgd" with momentum, or "lamb" (You
         et al. 2020, algorithm 2; what doesn't decay takes Adam's step, as in its
-        published code and timm's).
+        published code and timm's: without any decay, all does).
       peak: the schedule's peak, for the "independent" decay.
       epsilon: added to the root of Adam's second moment.
       moment_dtype: of the first moment, and of SGD's accumulator.
       decay_convention: what is taken off a kernel at each step. "times_rate":
         weight_decay * rate * kernel, the rate with its multipliers. "independent":
-        weight_decay * schedule(step) / peak * kernel. "gradient": nothing;
+        weight_decay * decay_schedule(step) / peak * kernel. "gradient": nothing;
         weight_decay * kernel is added to the clipped gradient. None: the first that
         `CONVENTIONS` has for the name.
       layer_decay: see `layer_multipliers`; 0 is off.
@@ -69,6 +70,8 @@ def make_optimizer(
         for kernels and 0 for all other parameters.
       clip_norm: largest global norm of the gradient, frozen ones left out; 0 is off.
       freeze: patterns of parameters that keep every bit and have no moments.
+      decay_schedule: step -> rate without what batches of stages make of it; None:
+        `schedule`.
 
     Raises:
       ValueError: a pattern matches no parameter, or values don't go together.
@@ -93,12 +96,14 @@ def make_optimizer(
     if convention == "times_rate":
         chain.append(_add_decay(weight_decay, decay))
     if name == "lamb":
-        adapted = jax.tree.map(bool, decay)
+        adapted = jax.tree.map(lambda factor: bool(weight_decay * factor), decay)
         chain.append(optax.masked(optax.scale_by_trust_ratio(), adapted))
     chain.append(_multiply(rates))
-    if convention == "independent":
-        chain.append(_add_decay(weight_decay / peak, decay))
-    return optax.chain(*chain, _scale_by_rate(schedule))
+    chain.append(_scale_by_rate(schedule))
+    if convention == "independent" and weight_decay:
+        shape = decay_schedule or schedule
+        chain.append(_take_decay(weight_decay / peak, decay, shape))
+    return optax.chain(*chain)
 
 
 def trained_mask(params: trees.Tree, freeze: Sequence[str]) -> dict[str, Any]:
@@ -172,6 +177,26 @@ def _add_decay(strength: float, factors: Any) -> optax.GradientTransformation:
         )
 
     return optax.stateless(add) if strength else optax.identity()
+
+
+def _take_decay(
+    strength: float, factors: Any, schedule: optax.Schedule
+) -> optax.GradientTransformationExtraArgs:
+    """Updates less strength * factor * schedule(step) of each parameter."""
+
+    def update(updates: Any, state: Any, params: Any, *, step: Any, **_: Any):
+        share = strength * schedule(step)
+        taken = jax.tree.map(
+            lambda value, param, factor: (
+                value - share * factor * param if factor else value
+            ),
+            updates,
+            params,
+            factors,
+        )
+        return taken, state
+
+    return optax.GradientTransformationExtraArgs(optax.init_empty_state, update)
 
 
 def _multiply(factors: Any) -> optax.GradientTransformation:

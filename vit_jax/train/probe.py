@@ -9,8 +9,8 @@ import numpy as np
 
 from vit_jax import config as configuration
 from vit_jax.data import pipeline
+from vit_jax.data.preprocess import transform_of
 from vit_jax.data.sources import open_source
-from vit_jax.data.transforms import EvalTransform
 from vit_jax.evals import features, fewshot
 from vit_jax.models.variants import VitSpec
 from vit_jax.weights import Loaded, load
@@ -120,6 +120,11 @@ def _places(
     if file.exists():
         config = configuration.from_values(read_json(file))
         address = source or config.data.source
+        if not (test or config.data.eval.split):
+            raise ValueError(
+                f"{path} was trained without evaluation (data.eval.split is empty); "
+                "name a split with --split."
+            )
         return (
             address,
             train or config.data.train.split,
@@ -131,13 +136,9 @@ def _places(
 
 
 def _batches(loaded: Loaded, images: Any, batch_size: int) -> Any:
-    preprocessing = loaded.preprocessing
-    transform = EvalTransform(
-        image_size=tuple(preprocessing["image_size"]),
-        resize=preprocessing["resize"],
-        crop_fraction=preprocessing["crop_fraction"],
-        interpolation=preprocessing["interpolation"],
-    )
     return pipeline.eval_batches(
-        images, transform, batch_size=batch_size, channels=preprocessing["channels"]
+        images,
+        transform_of(loaded.preprocessing),
+        batch_size=batch_size,
+        channels=loaded.preprocessing["channels"],
     )

@@ -69,7 +69,10 @@ def _can_move() -> bool:
     """Whether standard error is a terminal of a known width, as a bar needs."""
     if not sys.stderr.isatty():
         return False
-    return os.get_terminal_size(sys.stderr.fileno()).columns > 0
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns > 0
+    except OSError:  # a stand-in for a terminal, which only says that it is one
+        return True
 
 
 class _Lines:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
+from vit_jax import processes
 from vit_jax.checkpoint import (
     DamagedCheckpoint,
     complete_steps,
@@ -28,7 +29,7 @@ def fresh_state(parts: Parts) -> TrainState:
     Weights to start from belong to the model's size; they are taken over there and
     resized from it.
     """
-    given = parts.initial.params if parts.initial else None
+    given = parts.initial.take() if parts.initial else None
     state = create_state(
         parts.init, parts.optimizer, parts.state, parts.config.seed, given
     )
@@ -47,11 +48,11 @@ def resized(
 
 def restore_newest(
     workdir: Workdir, parts: Parts, say: Callable[[str], None], *, leads: bool
-) -> tuple[int, TrainState]:
-    """(step, state) of the newest checkpoint, or, where `checkpoint.on_damage` says so,
-    of the newest one that can be read.
+) -> tuple[int, TrainState, tuple[int, int]]:
+    """(step, state, image size) of the newest checkpoint, or, where
+    `checkpoint.on_damage` says so, of the newest one that all processes can read.
 
-    The state is for images of the size of the stage that took `step`.
+    The state stays for images of the (rows, columns) that it was saved for.
 
     Args:
       say: takes a sentence about each checkpoint that is passed over; its folder is
@@ -66,7 +67,7 @@ def restore_newest(
     damaged: list[tuple[int, DamagedCheckpoint]] = []
     for step in steps:
         try:
-            state = _restored(workdir, step, parts, say)
+            state, size = _by_all(workdir, step, parts, say)
         except DamagedCheckpoint as error:
             damaged.append((step, error))
             if parts.config.checkpoint.on_damage == "error":
@@ -76,14 +77,40 @@ def restore_newest(
             say(_passed_over(error))
             if leads:
                 say(f"it is kept as {set_aside(workdir.checkpoints, bad, 'damaged')}")
-        return step, state
+        return step, state, size
     raise damaged[0][1]
+
+
+def _by_all(
+    workdir: Workdir, step: int, parts: Parts, say: Callable[[str], None]
+) -> tuple[TrainState, tuple[int, int]]:
+    """What `_restored` gives if it gives it on every process: all take the same step.
+
+    Raises:
+      DamagedCheckpoint: a process, this or another, found the step damaged.
+      RuntimeError: another process failed otherwise.
+    """
+    error: Exception | None = None
+    try:
+        restored = _restored(workdir, step, parts, say)
+    except Exception as raised:
+        error = raised
+    damage = isinstance(error, DamagedCheckpoint)
+    worst = processes.largest(0 if error is None else 1 if damage else 2)
+    if error is not None and (worst == 1 or not damage):
+        raise error
+    where = f"checkpoint {workdir.checkpoints / str(step)}"
+    if worst == 1:
+        raise DamagedCheckpoint(f"{where} is damaged (as another process reads it). ")
+    if worst == 2:
+        raise RuntimeError(f"{where}: another process failed to read it and says why.")
+    return restored
 
 
 def _restored(
     workdir: Workdir, step: int, parts: Parts, say: Callable[[str], None]
-) -> TrainState:
-    """The state of a step, for images of the stage that took it.
+) -> tuple[TrainState, tuple[int, int]]:
+    """(state, image size) as a step's checkpoint has them.
 
     Its average starts at the weights where none was kept.
     """
@@ -99,7 +126,7 @@ def _restored(
         say("the checkpoint has no moving average: it starts at the weights")
         average = jax.tree.map(jnp.copy, state.params)
         state = dataclasses.replace(state, ema_params=average)
-    return resized(parts, state, size, stage_before(parts.stages, step).image_size)
+    return state, size
 
 
 def _trained_size(workdir: Workdir, step: int, parts: Parts) -> tuple[int, int]:

@@ -8,22 +8,12 @@ from ml_collections import ConfigDict
 
 from vit_jax import config as configuration
 from vit_jax.data.sources import BUNDLED
-from vit_jax.models.variants import resolve
+from vit_jax.models.variants import FREE_OF_WEIGHTS, resolve
 from vit_jax.train.assemble import Parts
 from vit_jax.train.initial import AUTO
 from vit_jax.weights import model_fields
 from vit_jax.workdir import Workdir, read_json
 
-# Fields that weights, once they exist, don't depend on: noise and first values.
-_FREE_FIELDS = (
-    "dropout",
-    "attention_dropout",
-    "stochastic_depth",
-    "patch_dropout",
-    "token_init",
-    "head_init_std",
-    "head_bias_init",
-)
 _SHAPES = ("model.image_size", "model.channels", "model.num_classes")
 
 
@@ -39,6 +29,7 @@ def describe_run(workdir: Workdir, parts: Parts) -> None:
     workdir.write_config(configuration.to_json(config))
     workdir.write_classes(parts.inputs.class_names)
     workdir.write_preprocessing(parts.inputs.preprocessing)
+    workdir.write_data({"num_examples": parts.inputs.num_examples})
 
 
 def with_stored_model(config: ConfigDict, workdir: Workdir) -> ConfigDict:
@@ -79,7 +70,15 @@ def refuse_other_run(workdir: Workdir, parts: Parts) -> list[str]:
             f"{_listed(parts.inputs.class_names)}; use the same data, or another "
             "workdir."
         )
-    return _changed_keys(stored, parts.config)
+    lines = _changed_keys(stored, parts.config)
+    count = parts.inputs.num_examples
+    before = workdir.read_data().get("num_examples", count)
+    if before != count:
+        lines.append(
+            f"the training data has {count:,} examples and had {before:,}: from here "
+            "on the run takes other examples in another order"
+        )
+    return lines
 
 
 def _model_differences(stored: ConfigDict, asked: ConfigDict) -> list[str]:
@@ -97,7 +96,7 @@ def _resolved(config: ConfigDict) -> dict[str, Any]:
     fields = {
         f"model.{name}": value
         for name, value in vars(spec).items()
-        if name not in _FREE_FIELDS and f"model.{name}" not in _SHAPES
+        if name not in FREE_OF_WEIGHTS and f"model.{name}" not in _SHAPES
     }
     flat = configuration.flatten(config)
     shapes = {key: flat[key] for key in _SHAPES}

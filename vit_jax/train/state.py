@@ -99,14 +99,27 @@ def create_state(
         them. None: all are drawn.
     """
     ema = abstract.ema_params is not None
-    taken = jax.tree.map(np.asarray, trees.flatten(given or {}))
+    wanted = trees.flatten(abstract.params)
+    taken = {
+        name: _put(value, wanted[name])
+        for name, value in trees.flatten(given or {}).items()
+    }
 
     def make(key: jax.Array, taken: dict[str, jax.Array]) -> TrainState:
         drawn = init(key)
         params = trees.unflatten(trees.flatten(drawn) | taken)
         return _fresh(params, optimizer, ema)
 
-    return jax.jit(make, out_shardings=placed(abstract))(jax.random.key(seed), taken)
+    made = jax.jit(make, out_shardings=placed(abstract), donate_argnums=1)
+    return made(jax.random.key(seed), taken)
+
+
+def _put(value: Any, wanted: jax.ShapeDtypeStruct) -> jax.Array:
+    """An array of the host, each device getting its part alone, in the wanted type."""
+    host = np.asarray(value)
+    return jax.make_array_from_callback(
+        host.shape, wanted.sharding, lambda index: host[index].astype(wanted.dtype)
+    )
 
 
 def placed(abstract: Any) -> Any:

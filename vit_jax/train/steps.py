@@ -8,7 +8,7 @@ from typing import Any
 import jax
 
 from vit_jax.train import mesh as meshes
-from vit_jax.train import nonfinite
+from vit_jax.train import messages, nonfinite
 from vit_jax.train.assemble import Parts
 from vit_jax.train.metrics import Metrics
 from vit_jax.train.progress import Progress, Throughput
@@ -30,7 +30,8 @@ class Steps:
 
     Args:
       step: optimizer steps that `state` has behind it.
-      state: for images of the stage that took them; `enter` makes it ready for more.
+      state: what they left; `enter` makes it ready for more.
+      image_size: (rows, columns) of the images that `state` is for.
       diverged: (step, reason) -> the error to raise when a figure is no number.
     """
 
@@ -39,6 +40,7 @@ class Steps:
         parts: Parts,
         step: int,
         state: TrainState,
+        image_size: tuple[int, int],
         metrics: Metrics,
         progress: Progress,
         diverged: Callable[[int, str], TrainingDiverged],
@@ -46,9 +48,8 @@ class Steps:
         self.parts = parts
         self.step = step
         self.state = state
-        stage = stage_before(parts.stages, step)
-        self.image_size = stage.image_size
-        self.throughput = Throughput(stage.batch_size)
+        self.image_size = image_size
+        self.throughput = Throughput(stage_before(parts.stages, step).batch_size)
         self._metrics = metrics
         self._progress = progress
         self._diverged = diverged
@@ -62,10 +63,8 @@ class Steps:
             self.settle()
             self.state = resized(parts, self.state, self.image_size, stage.image_size)
             self.image_size = stage.image_size
-            self._progress.say(
-                f"step {self.step}: images of {stage.image_size[0]} x "
-                f"{stage.image_size[1]} from here on, in batches of {stage.batch_size}"
-            )
+        if len(parts.stages) > 1:
+            self._progress.say(messages.stage_begins(parts, stage, self.step))
         self.throughput = Throughput(stage.batch_size)
         self._train_step = None
 

@@ -62,6 +62,8 @@ def study_data_size(
         raise ValueError(f"fractions={tuple(fractions)} must be above 0 and at most 1.")
     if seeds < 1:
         raise ValueError(f"seeds={seeds} must be 1 or more.")
+    if not config.data.eval.split:
+        raise ValueError("data.eval.split is empty; a study needs a set to judge by.")
     root = Workdir(workdir).path
     rows: list[dict[str, Any]] = []
     for fraction in sorted(set(fractions)):
