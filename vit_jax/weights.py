@@ -13,6 +13,7 @@ from flax import linen as nn
 
 from vit_jax import trees
 from vit_jax.checkpoint import choose_step, restore_params, stored_shapes
+from vit_jax.convert.given import Given, held_to
 from vit_jax.convert.layout import Weights, build
 from vit_jax.convert.source import is_foreign, read
 from vit_jax.data.preprocess import check as check_preprocessing
@@ -40,6 +41,8 @@ class Loaded:
       spec: the model in flat words.
       variant: the name that it was made by; None where nobody knows.
       loss: that trained it, "softmax" or "sigmoid": how logits become probabilities.
+      notes: what a reader should know of a converted file: what was folded, left out
+        or assumed; () for a run.
     """
 
     model: nn.Module
@@ -50,6 +53,7 @@ class Loaded:
     spec: Spec
     variant: str | None = None
     loss: str = "softmax"
+    notes: tuple[str, ...] = ()
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -64,6 +68,8 @@ def load(
     ema: bool = True,
     variant: str | None = None,
     image_size: Sequence[int] | None = None,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
     **fields: Any,
 ) -> Loaded:
     """The model of a training workdir, or of any file or folder of known layout.
@@ -75,15 +81,48 @@ def load(
         or a step that is kept.
       ema: whether to take the weights' moving average where the run keeps one
         (train.ema_decay); False: the weights themselves.
-      variant, image_size, **fields: what a file can't say of itself, as
-        `vit_jax.convert.source.read` takes it.
+      variant, image_size, mean, std, **fields: what a file can't say of itself, as
+        `vit_jax.convert.source.read` takes it. A run says all of it; num_classes=0
+        leaves its head out.
 
     Raises:
       FileNotFoundError: nothing is there, or the workdir has no such checkpoint.
-      ValueError: it is no known layout, doesn't fit the model, or is damaged.
+      ValueError: it is no known layout, doesn't fit the model or these words, or is
+        damaged.
     """
+    given = Given.of(variant, image_size, fields, mean, std)
     if is_foreign(path):
-        return _converted(read(path, variant=variant, image_size=image_size, **fields))
+        words = {"variant": variant, "image_size": image_size, "mean": mean, "std": std}
+        return _converted(read(path, **words, **fields))
+    loaded = _run(path, checkpoint, ema)
+    if given == Given():
+        return loaded
+    if given.variant == loaded.variant:
+        given = dataclasses.replace(given, variant=None)
+    held = held_to(_as_weights(loaded, str(path)), given, str(path))
+    if len(held.params) == len(trees.flatten(loaded.params)):
+        return loaded
+    model = loaded.model.clone(**dict.fromkeys(_parts_of(given)))
+    return dataclasses.replace(
+        loaded,
+        model=model,
+        params=trees.unflatten(
+            {n: a for n, a in trees.flatten(loaded.params).items() if n in held.params}
+        ),
+        class_names=held.class_names,
+        spec=held.spec,
+        notes=held.notes,
+    )
+
+
+def _parts_of(given: Given) -> list[str]:
+    """Parts of the model that the caller leaves out."""
+    parts = {"num_classes": "head", "representation_size": "pre_logits"}
+    return [parts[name] for name in given.left_out]
+
+
+def _run(path: str | os.PathLike, checkpoint: str | int, ema: bool) -> Loaded:
+    """The model of a training run."""
     path = epath.Path(path).expanduser()
     if path.parent.name in ("checkpoints", "best") and path.name.isdecimal():
         return _load(Workdir(path.parent.parent), path.parent, int(path.name), ema)
@@ -97,18 +136,25 @@ def load(
 
 def read_weights(
     path: str | os.PathLike,
+    checkpoint: str | int = "latest",
     *,
-    variant: str | None = None,
-    image_size: Sequence[int] | None = None,
+    ema: bool = True,
+    **said: Any,
 ) -> Weights:
     """The weights at `path` as `convert` writes them: a run's, or any known layout's.
+
+    Args:
+      path, checkpoint, ema, **said: as of `load`.
 
     Raises:
       FileNotFoundError, ValueError: see `load`.
     """
     if is_foreign(path):
-        return read(path, variant=variant, image_size=image_size)
-    loaded = load(path)
+        return read(path, **said)
+    return _as_weights(load(path, checkpoint, ema=ema, **said), str(path))
+
+
+def _as_weights(loaded: Loaded, place: str) -> Weights:
     flat = trees.flatten(jax.device_get(loaded.params))
     head = flat.get("head/kernel", flat.get("head/class_token/kernel"))
     # A run's config has these two beside the model's own words.
@@ -123,6 +169,9 @@ def read_weights(
         preprocessing=loaded.preprocessing,
         class_names=loaded.class_names,
         step=loaded.step,
+        notes=loaded.notes,
+        loss=loaded.loss,
+        place=place,
     )
 
 
@@ -134,6 +183,8 @@ def _converted(weights: Weights) -> Loaded:
         class_names=weights.class_names,
         step=weights.step,
         spec=weights.spec,
+        loss=weights.loss,
+        notes=weights.notes,
     )
 
 

@@ -1,7 +1,5 @@
 """Tests `vit_jax convert` from end to end."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
@@ -82,8 +80,37 @@ def test_faults_are_said_and_leave_nothing(workdir, tmp_path, capsys):
     arguments = ["convert", str(workdir), str(dest), "--to=timm"]
     assert main([*arguments, "--config.model.width=3"]) == 2
     assert "convert takes no --config keys" in capsys.readouterr().err
-    assert main([*arguments, "--variant=G/14"]) == 0
-    assert json.loads((dest / "config.json").read_text())["model_args"]
+    assert main([*arguments, "--variant=G/14"]) == 2
+    assert "is no G/14; it has:" in capsys.readouterr().err
+    assert main([*arguments, "--variant=nonsense"]) == 2
+    assert "variant=nonsense is no model of vit_jax" in capsys.readouterr().err
+    assert not dest.exists()
+
+
+def test_a_run_is_never_replaced_by_what_comes_out_of_it(workdir, capsys):
+    command = ["convert", str(workdir), str(workdir), "--to=orbax", "--overwrite"]
+    assert main(command) == 2
+    assert "which is read; give another DEST" in capsys.readouterr().err
+    assert vit_jax.load(workdir).step == 6
+
+
+def test_a_checkpoint_is_named_and_a_file_is_told_what_it_leaves_open(
+    workdir, tmp_path
+):
+    bare, back = tmp_path / "x.pth", tmp_path / "y"
+    main(["convert", str(workdir), str(bare), "--to=timm", "--checkpoint=4"])
+    spec = vit_jax.load(workdir).spec
+    words = [f"--gelu={spec.gelu}", f"--num_heads={spec.num_heads}"]
+    words += ["--norm_epsilon=1e-5", "--mean=0.25", "--std=0.125", "--no_ema"]
+    assert main(["convert", str(bare), str(back), "--to=orbax", *words]) == 0
+    found = read(back)
+    assert found.spec.norm_epsilon == 1e-5 and found.spec.gelu == spec.gelu
+    assert (found.preprocessing["mean"], found.preprocessing["std"]) == (
+        [0.25],
+        [0.125],
+    )
+    table = np.asarray(vit_jax.load(workdir, 4).params["position"]["table"])
+    np.testing.assert_array_equal(found.params["position/table"], table)
 
 
 def test_a_files_model_may_be_named(workdir, tmp_path, capsys):

@@ -4,9 +4,11 @@ from functools import partial
 
 import jax
 import numpy as np
+from etils import epath
 
 from vit_jax import trees
 from vit_jax.convert.layout import build
+from vit_jax.convert.writing import write_arrays
 
 
 @partial(jax.jit, static_argnums=0)
@@ -27,3 +29,9 @@ def assert_same_arrays(found, meant):
         assert found[name].dtype == array.dtype, name
         np.testing.assert_array_equal(found[name], array, err_msg=name)
         assert found[name].flags.c_contiguous, name
+
+
+def put(file, kind, arrays, metadata=None):
+    """Writes a file of named arrays; gives its path."""
+    write_arrays(epath.Path(file), kind, arrays, metadata)
+    return file

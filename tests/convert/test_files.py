@@ -7,14 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from tests.convert.ours import assert_same_arrays
-from vit_jax.convert.files import (
-    BFLOAT16,
-    npz_bytes,
-    read_arrays,
-    safetensors_bytes,
-    torch_bytes,
-)
+from tests.convert.ours import assert_same_arrays, put
+from vit_jax.convert.files import BFLOAT16, read_arrays
 
 ARRAYS = {
     "a.weight": np.arange(6, dtype=np.float32).reshape(2, 3),
@@ -22,30 +16,24 @@ ARRAYS = {
     "c": np.array(1.5, np.float16),
     "d/e": np.arange(3, dtype=np.int64),
 }
-WRITERS = {
-    "npz": npz_bytes,
-    "safetensors": lambda arrays: safetensors_bytes(arrays, {"format": "pt"}),
-    "torch": torch_bytes,
-}
+KINDS = ("npz", "safetensors", "torch")
 
 
-@pytest.mark.parametrize("kind", WRITERS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_arrays_survive_with_type_shape_and_bits_under_any_name(kind, tmp_path):
-    file = tmp_path / "weights.txt"
-    file.write_bytes(WRITERS[kind](ARRAYS))
+    file = put(tmp_path / "weights.txt", kind, ARRAYS)
     stored = read_arrays(file)
     assert stored.kind == kind
     assert_same_arrays(stored.arrays, ARRAYS)
 
 
 def test_metadata_of_safetensors_is_kept(tmp_path):
-    file = tmp_path / "x"
-    file.write_bytes(safetensors_bytes(ARRAYS, {"vit_jax": "{}"}))
+    file = put(tmp_path / "x", "safetensors", ARRAYS, {"vit_jax": "{}"})
     assert read_arrays(file).metadata == {"vit_jax": "{}"}
 
 
 def test_torch_reads_what_is_written_with_weights_only(tmp_path):
-    (tmp_path / "x.pth").write_bytes(torch_bytes(ARRAYS))
+    put(tmp_path / "x.pth", "torch", ARRAYS)
     state = torch.load(tmp_path / "x.pth", weights_only=True)
     assert state["b"].dtype == torch.bfloat16
     assert torch.equal(state["a.weight"], torch.from_numpy(ARRAYS["a.weight"]))
@@ -102,11 +90,13 @@ def test_pickles_that_run_code_are_refused(tmp_path, capsys):
     assert "harm" not in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("kind", WRITERS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_files_that_were_cut_short_are_refused(kind, tmp_path):
-    content = WRITERS[kind](ARRAYS)
+    content = put(tmp_path / "whole", kind, ARRAYS).read_bytes()
     (tmp_path / "x").write_bytes(content[: len(content) * 2 // 3])
-    with pytest.raises(ValueError, match=f"x can't be read as {kind} .*; get it again"):
+    with pytest.raises(
+        ValueError, match=f"x can't be read as {kind} .*; delete it and get it again"
+    ):
         read_arrays(tmp_path / "x")
 
 
@@ -119,12 +109,11 @@ def test_other_files_are_refused_with_what_is_known(tmp_path):
 
 
 def test_without_pytorch_its_files_are_refused_and_others_read(tmp_path, monkeypatch):
-    content = torch_bytes(ARRAYS)
+    put(tmp_path / "x", "torch", ARRAYS)
     monkeypatch.setitem(sys.modules, "torch", None)
-    (tmp_path / "x").write_bytes(content)
     with pytest.raises(ValueError, match=r"PyTorch is not installed; install vit_jax"):
         read_arrays(tmp_path / "x")
     with pytest.raises(ValueError, match="writing a PyTorch file needs PyTorch"):
-        torch_bytes(ARRAYS)
-    (tmp_path / "y").write_bytes(safetensors_bytes(ARRAYS, {}))
+        put(tmp_path / "z", "torch", ARRAYS)
+    put(tmp_path / "y", "safetensors", ARRAYS)
     assert_same_arrays(read_arrays(tmp_path / "y").arrays, ARRAYS)

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import transformers
 
-from tests.convert.ours import assert_same_arrays, logits_of
+from tests.convert.ours import assert_same_arrays, logits_of, put
 from tests.convert.peers import arrays_of, drawn, images_of, outputs
-from vit_jax.convert.files import read_arrays, safetensors_bytes
+from vit_jax.convert.files import read_arrays
 from vit_jax.convert.layout import build
 from vit_jax.convert.source import read
 from vit_jax.convert.target import encode, write
@@ -96,9 +96,8 @@ def test_both_ways_give_the_same_model(name, folder, tmp_path, caplog):
 )
 def test_names_that_5x_has_in_memory_are_read(name, folder, tmp_path):
     peer, place = folder
-    content = safetensors_bytes(arrays_of(peer), {})
     expected = read(place)
-    (place / "model.safetensors").write_bytes(content)
+    put(place / "model.safetensors", "safetensors", arrays_of(peer))
     assert_same_arrays(read(place).params, expected.params)
 
 
@@ -179,7 +178,7 @@ def test_incomplete_folders_are_refused(folder, tmp_path):
     place = folder[1]
     weights = read(place)
     arrays = read_arrays(place / "model.safetensors").arrays
-    (tmp_path / "bare.safetensors").write_bytes(safetensors_bytes(arrays, {}))
+    put(tmp_path / "bare.safetensors", "safetensors", arrays)
     with pytest.raises(ValueError, match="its config.json must lie beside it"):
         read(tmp_path / "bare.safetensors")
     assert_same_arrays(read(place / "model.safetensors").params, weights.params)
@@ -187,7 +186,7 @@ def test_incomplete_folders_are_refused(folder, tmp_path):
     with pytest.raises(FileNotFoundError, match="has a config.json and no weights"):
         read(place)
     cut = {n: a for n, a in arrays.items() if "intermediate.dense.bias" not in n}
-    (place / "model.safetensors").write_bytes(safetensors_bytes(cut, {}))
+    put(place / "model.safetensors", "safetensors", cut)
     with pytest.raises(ValueError, match="the weights have no vit.encoder.layer.0.int"):
         read(place)
 
@@ -201,7 +200,7 @@ def test_large_models_lie_in_several_files(folder):
     names, shards = list(arrays), {}
     for number, part in enumerate((names[:9], names[9:])):
         file = f"model-{number}.safetensors"
-        (place / file).write_bytes(safetensors_bytes({n: arrays[n] for n in part}, {}))
+        put(place / file, "safetensors", {n: arrays[n] for n in part})
         shards |= dict.fromkeys(part, file)
     index = place / "model.safetensors.index.json"
     index.write_text(json.dumps({"weight_map": shards}))

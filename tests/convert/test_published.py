@@ -5,10 +5,9 @@ import threading
 
 import pytest
 
-from tests.convert.ours import assert_same_arrays
+from tests.convert.ours import assert_same_arrays, put
 from tests.convert.test_official import weights_of
 from vit_jax.convert import published
-from vit_jax.convert.files import npz_bytes
 from vit_jax.convert.published import PUBLISHED, is_published, local_file
 from vit_jax.convert.source import read
 from vit_jax.convert.target import encode
@@ -37,7 +36,8 @@ def server(tmp_path, monkeypatch):
     monkeypatch.setenv("VIT_JAX_CACHE", str(tmp_path / "cache"))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server) as running:
         running.asked = []
-        running.content = npz_bytes(encode(weights_of("token"), "npz").arrays)
+        arrays = encode(weights_of("token"), "npz").arrays
+        running.content = put(tmp_path / "served", "npz", arrays).read_bytes()
         running.url = f"http://127.0.0.1:{running.server_port}/"
         monkeypatch.setattr(published, "_SERVER", running.url)
         thread = threading.Thread(target=running.serve_forever)
@@ -52,6 +52,8 @@ def server(tmp_path, monkeypatch):
     [
         ("augreg:B/16", "/vit_models/augreg/B_16-i21k-300ep-lr_0.001-aug_medium1"),
         ("gs://vit_models/imagenet21k/R50+ViT-B_16.npz", "/vit_models/imagenet21k/R50"),
+        ("imagenet21k:R50+B/16", "/vit_models/imagenet21k/R50%2BViT-B_16.npz"),
+        ("gsam:S/32", "/vit_models/gsam/ViT-S_32.npz"),
         ("LINK/some/where.npz", "/some/where.npz"),
     ],
 )
@@ -76,9 +78,13 @@ def test_absent_files_say_where_to_put_them(server, tmp_path):
 
 
 def test_names_are_of_our_models_and_others_are_refused(tmp_path):
-    names = {name.removeprefix("augreg:").partition("@")[0] for name in PUBLISHED}
+    names = {name.partition(":")[2].partition("@")[0] for name in PUBLISHED}
     assert names <= set(VARIANTS)
     assert all(is_published(link) for link in PUBLISHED.values())
     with pytest.raises(ValueError, match="augreg:B/17 is not published; there are"):
         local_file("augreg:B/17", cache=tmp_path)
+    with pytest.raises(ValueError, match="sam:H/14 is not published"):
+        local_file("sam:H/14", cache=tmp_path)
+    with pytest.raises(ValueError, match="a line that anybody may change; give an htt"):
+        local_file("http://example.org/x.npz", cache=tmp_path)
     assert not is_published("gs://my-bucket/run") and not is_published("runs/mine")

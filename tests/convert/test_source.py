@@ -11,7 +11,7 @@ import vit_jax
 from tests.convert.ours import assert_same_arrays
 from tests.convert.peers import images_of
 from tests.convert.test_official import weights_of
-from vit_jax.convert import target, workdirs
+from vit_jax.convert import workdirs, writing
 from vit_jax.convert.files import BFLOAT16
 from vit_jax.convert.layout import build
 from vit_jax.convert.source import decode, read
@@ -99,11 +99,12 @@ def test_an_existing_target_stays_unless_it_may_be_replaced(tmp_path):
 
 
 def test_a_write_that_reads_back_otherwise_keeps_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(target, "npz_bytes", lambda arrays: content)
-    good = encode(plain(), "npz").arrays
-    from vit_jax.convert.files import npz_bytes
+    real = writing.write_arrays
 
-    content = npz_bytes(good | {"cls": good["cls"] + 1})
+    def damaged(file, kind, arrays, metadata):
+        real(file, kind, arrays | {"cls": arrays["cls"] + 1}, metadata)
+
+    monkeypatch.setattr(writing, "write_arrays", damaged)
     (tmp_path / "x.npz").write_text("mine")
     with pytest.raises(OSError, match=r"reads back otherwise \(cls\); nothing"):
         write(plain(), tmp_path / "x.npz", "npz", overwrite=True)

@@ -1,5 +1,6 @@
 """Tests vit_jax/data/download.py against a server on this machine."""
 
+import base64
 import hashlib
 import http.server
 import os
@@ -24,8 +25,13 @@ class Server(http.server.BaseHTTPRequestHandler):
         if self.path != "/file":
             self.send_error(404)
         elif start >= len(CONTENT):
-            self.send_error(416)
-        elif self.server.resumes:
+            self.send_response(416)
+            self.send_header("Content-Range", f"bytes */{len(CONTENT)}")
+            self.end_headers()
+        elif self.server.resumes and self.headers["If-Range"] in (
+            None,
+            self.server.tag,
+        ):
             self.answer(206, CONTENT[start:])
         else:
             self.answer(200, CONTENT)
@@ -42,6 +48,8 @@ class Server(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
             return
         self.send_header("Content-Length", str(len(body)))
+        for name, value in self.server.headers:
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body[: self.server.limit])
         self.server.limit = None
@@ -54,7 +62,7 @@ class Server(http.server.BaseHTTPRequestHandler):
 def server():
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server) as running:
         running.asked, running.resumes, running.limit = [], True, None
-        running.chunked = False
+        running.chunked, running.tag, running.headers = False, '"1"', []
         running.url = f"http://127.0.0.1:{running.server_port}/file"
         thread = threading.Thread(target=running.serve_forever)
         thread.start()
@@ -147,3 +155,76 @@ def test_without_a_server_it_says_which_file_to_put_where(server, tmp_path):
         get(missing, tmp_path / "x.tar")
     with pytest.raises(FileNotFoundError, match="download it elsewhere and put it at"):
         get("http://127.0.0.1:9/file", tmp_path / "x.tar")
+
+
+def test_without_a_digest_a_file_that_changed_is_downloaded_again(server, tmp_path):
+    file = tmp_path / "weights.npz"
+    get(server.url, file, md5=None)
+    os.utime(file, ns=(0, 0))
+    get(server.url, file, md5=None)
+    assert len(server.asked) == 1
+    for damaged in (CONTENT[:-5], CONTENT[:-1] + bytes([CONTENT[-1] ^ 1])):
+        file.write_bytes(damaged)
+        os.utime(file, ns=(1, 1))
+        get(server.url, file, md5=None)
+        assert file.read_bytes() == CONTENT
+    assert len(server.asked) == 3
+    assert sorted(f.name for f in tmp_path.iterdir()) == [
+        "weights.npz",
+        "weights.npz.verified",
+    ]
+
+
+def test_a_file_that_somebody_put_there_without_a_digest_is_taken(server, tmp_path):
+    (tmp_path / "weights.npz").write_bytes(b"mine")
+    get(server.url, tmp_path / "weights.npz", md5=None)
+    assert (tmp_path / "weights.npz").read_bytes() == b"mine" and not server.asked
+
+
+def test_a_file_that_changed_on_the_server_is_not_pieced_together(server, tmp_path):
+    server.limit, server.headers = 1_000_000, [("ETag", '"old"')]
+    with pytest.raises(FileNotFoundError, match="ended after 1000000"):
+        get(server.url, tmp_path / "weights.npz", md5=None)
+    part = tmp_path / "weights.npz.part"
+    part.write_bytes(b"x" * part.stat().st_size)
+    get(server.url, tmp_path / "weights.npz", md5=None)
+    assert (tmp_path / "weights.npz").read_bytes() == CONTENT
+
+
+def test_a_part_longer_than_the_file_is_no_part_of_it(server, tmp_path):
+    (tmp_path / "weights.npz.part").write_bytes(CONTENT + b"more")
+    get(server.url, tmp_path / "weights.npz", md5=None)
+    assert (tmp_path / "weights.npz").read_bytes() == CONTENT
+    assert server.asked == [f"bytes={len(CONTENT) + 4}-", "bytes=0-"]
+
+
+def test_the_digest_that_the_server_tells_is_checked(server, tmp_path):
+    digest = base64.b64encode(bytes.fromhex("0" * 32)).decode()
+    server.headers = [("x-goog-hash", f"crc32c=AAAAAA==,md5={digest}")]
+    with pytest.raises(ValueError, match=f"is damaged: its MD5 is {MD5}, not 000"):
+        get(server.url, tmp_path / "weights.npz", md5=None)
+    assert not list(tmp_path.iterdir())
+    digest = base64.b64encode(bytes.fromhex(MD5)).decode()
+    server.headers = [
+        ("x-goog-hash", "crc32c=AAAAAA=="),
+        ("x-goog-hash", f"md5={digest}"),
+    ]
+    get(server.url, tmp_path / "weights.npz", md5=None)
+
+
+def test_of_several_one_downloads(server, tmp_path):
+    file = tmp_path / "weights.npz"
+    threads = [
+        threading.Thread(target=get, args=(server.url, file, None)) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert file.read_bytes() == CONTENT and len(server.asked) == 1
+
+
+def test_a_place_that_cannot_be_written_is_said(server, tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(FileNotFoundError, match="can't be downloaded .*put it at"):
+        get(server.url, tmp_path / "file" / "weights.npz", md5=None)

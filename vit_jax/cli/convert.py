@@ -12,11 +12,12 @@ examples:
   vit_jax convert pytorch_model.bin model/ --to=orbax \\
       --variant=vit_base_patch16_siglip_224
 
-SOURCE is a training workdir (its newest weights), a folder of Hugging Face's or timm's,
-an .npz, safetensors or PyTorch file, a link, or a published name (augreg:B/16); its
-layout is told by its content. DEST.pth becomes a state dict for torch.load,
-DEST.safetensors the same without PyTorch, DEST.npz NumPy's; any other DEST a folder.
-What was written is read back and compared, bit by bit, before it gets its name."""
+SOURCE is a training workdir (its newest weights, or those that --checkpoint says), a
+folder of Hugging Face's or timm's, an .npz, safetensors or PyTorch file, a link, or a
+published name (augreg:B/16); its layout is told by its content. DEST.pth becomes a
+state dict for torch.load, DEST.safetensors the same without PyTorch, DEST.npz NumPy's;
+any other DEST a folder. What was written is read back and compared, bit by bit, before
+it gets its name."""
 
 _LAYOUTS = ("timm", "huggingface", "torchvision", "npz", "orbax")
 
@@ -28,8 +29,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--to", required=True, choices=_LAYOUTS, help="layout of DEST")
     parser.add_argument(
         "--variant",
-        help="the model's name, ours or timm's, where SOURCE leaves heads, GELU or "
-        "epsilon open",
+        help="the model's name, ours or timm's: what SOURCE leaves open (heads, GELU, "
+        "epsilon) is as in that model, and its size must be SOURCE's",
+    )
+    parser.add_argument(
+        "--num_heads", type=int, help="heads of attention, where SOURCE leaves it open"
+    )
+    parser.add_argument(
+        "--gelu",
+        choices=("tanh", "exact", "quick"),
+        help="form of the activation, where SOURCE leaves it open",
+    )
+    parser.add_argument(
+        "--norm_epsilon", type=float, help="of the norms, where SOURCE leaves it open"
+    )
+    for name, what in (("mean", "means"), ("std", "standard deviations")):
+        parser.add_argument(
+            f"--{name}",
+            type=float,
+            nargs="+",
+            help=f"{what} of the images, one for all channels or one each, on a scale "
+            "from 0 to 1, where SOURCE leaves it open",
+        )
+    parser.add_argument(
+        "--checkpoint",
+        default="latest",
+        help="of a workdir: latest (default), best or a step",
+    )
+    parser.add_argument(
+        "--no_ema",
+        action="store_true",
+        help="of a workdir that keeps a moving average: the weights themselves",
     )
     parser.add_argument(
         "--image_size",
@@ -38,7 +68,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="pixels, one number or rows and columns, where SOURCE is no square's",
     )
     parser.add_argument(
-        "--overwrite", action="store_true", help="replace DEST where it is there"
+        "--overwrite",
+        action="store_true",
+        help="replace DEST: a file, or a folder that this command wrote",
     )
 
 
@@ -49,8 +81,17 @@ def run(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
 
     if overrides:
         raise ValueError("convert takes no --config keys; --variant names the model.")
+    fields = ("num_heads", "gelu", "norm_epsilon")
+    said = {name: getattr(arguments, name) for name in fields}
     weights = read_weights(
-        arguments.source, variant=arguments.variant, image_size=arguments.image_size
+        arguments.source,
+        arguments.checkpoint,
+        ema=not arguments.no_ema,
+        variant=arguments.variant,
+        image_size=arguments.image_size,
+        mean=arguments.mean,
+        std=arguments.std,
+        **{name: value for name, value in said.items() if value is not None},
     )
     print(f"found {_summary(weights)}")
     for note in weights.notes:

@@ -1,33 +1,28 @@
-"""Files of named arrays: NumPy, safetensors and PyTorch, told by their content."""
+"""Files of named arrays, told by their content: how they are read."""
 
 import dataclasses
-import io
-import json
 import os
+import zipfile
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import jax.numpy as jnp
 import numpy as np
 from etils import epath
 
+from vit_jax.convert import safetensors_files
+from vit_jax.convert.safetensors_files import Layout
+
 BFLOAT16 = np.dtype(jnp.bfloat16)
 
-_SAFETENSORS = {
-    "F64": np.dtype(np.float64),
-    "F32": np.dtype(np.float32),
-    "F16": np.dtype(np.float16),
-    "BF16": BFLOAT16,
-    "I64": np.dtype(np.int64),
-    "I32": np.dtype(np.int32),
-    "I16": np.dtype(np.int16),
-    "I8": np.dtype(np.int8),
-    "U8": np.dtype(np.uint8),
-    "BOOL": np.dtype(np.bool_),
-}
 # Where training code keeps the weights in what it saves.
 _WRAPPERS = ("state_dict", "model", "model_state_dict", "module")
 _KINDS = "a NumPy .npz, a safetensors or a PyTorch file"
+# Beyond so many bytes a file may grow so many times, and no more: zeros pack into next
+# to nothing, and a small file must not fill the memory. Weights hardly pack at all.
+_FREE_BYTES = 2**28
+_MOST_GROWTH = 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +31,8 @@ class Stored:
 
     Args:
       kind: "npz", "safetensors" or "torch".
-      arrays: name -> array.
+      arrays: name -> array; those of a local safetensors or PyTorch file may lie in the
+        file still, and are read where they are used.
       metadata: texts beside the arrays; safetensors alone has them.
     """
 
@@ -56,23 +52,33 @@ def read_arrays(path: str | os.PathLike) -> Stored:
     file = epath.Path(path)
     if not file.is_file():
         raise FileNotFoundError(f"{path} is not there; it must be {_KINDS}.")
-    content = file.read_bytes()
-    kind = _kind_of(content)
+    with file.open("rb") as opened:
+        start = opened.read(4096)
+    kind = _kind_of(start)
     if kind is None:
         raise ValueError(
-            f"{path} is not {_KINDS}; it starts with {bytes(content[:8])!r}. Give a "
+            f"{path} is not {_KINDS}; it starts with {bytes(start[:8])!r}. Give a "
             "file of these kinds, or a folder."
         )
     try:
-        return _READERS[kind](content)
+        return _READERS[kind](file)
     except _Refused:
         raise
     # Each reader has its own errors for a file that was cut short.
     except Exception as error:
         reason = (str(error) or type(error).__name__).splitlines()[0][:200]
         raise ValueError(
-            f"{path} can't be read as {kind} ({reason}); get it again."
+            f"{path} can't be read as {kind} ({reason}); delete it and get it again."
         ) from error
+
+
+def safetensors_metadata(path: str | os.PathLike) -> dict[str, str]:
+    """The texts in a safetensors file; {} where it is none."""
+    try:
+        with epath.Path(path).open("rb") as opened:
+            return safetensors_files.read_layout(opened).metadata
+    except (OSError, ValueError):
+        return {}
 
 
 class _Refused(ValueError):
@@ -91,9 +97,24 @@ def _kind_of(content: bytes) -> str | None:
     return "torch" if content[:2] in (b"\x80\x02", b"\x80\x04") else None
 
 
-def _read_npz(content: bytes) -> Stored:
-    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-        return Stored("npz", {name: _typed(archive[name]) for name in archive.files})
+def _read_npz(file: epath.Path) -> Stored:
+    with file.open("rb") as opened:
+        _check_growth(opened)
+        with np.load(opened, allow_pickle=False) as archive:
+            return Stored("npz", {name: _typed(archive[name]) for name in archive})
+
+
+def _check_growth(opened: BinaryIO) -> None:
+    """Refuses an archive that unpacks to far more than it is."""
+    with zipfile.ZipFile(opened) as archive:
+        packed = sum(entry.compress_size for entry in archive.infolist())
+        whole = sum(entry.file_size for entry in archive.infolist())
+    opened.seek(0)
+    if whole > _FREE_BYTES and whole > _MOST_GROWTH * packed:
+        raise _Refused(
+            f"an archive of {packed} bytes that unpacks to {whole} holds no weights; "
+            "get it from where you trust it."
+        )
 
 
 def _typed(array: np.ndarray) -> np.ndarray:
@@ -101,21 +122,28 @@ def _typed(array: np.ndarray) -> np.ndarray:
     return array.view(BFLOAT16) if array.dtype == np.dtype("V2") else array
 
 
-def _read_safetensors(content: bytes) -> Stored:
-    from safetensors import deserialize
-
-    length = int.from_bytes(content[:8], "little")
-    header = json.loads(content[8 : 8 + length])
-    arrays = {
-        name: np.frombuffer(tensor["data"], _SAFETENSORS[tensor["dtype"]]).reshape(
-            tensor["shape"]
-        )
-        for name, tensor in deserialize(content)
-    }
-    return Stored("safetensors", arrays, header.get("__metadata__", {}))
+def _read_safetensors(file: epath.Path) -> Stored:
+    with file.open("rb") as opened:
+        layout = safetensors_files.read_layout(opened)
+        if (local := _local(file)) is None:
+            content = np.frombuffer(opened.read(), np.uint8)
+        else:
+            content = _mapped(local, layout)
+    return Stored("safetensors", layout.arrays(content), layout.metadata)
 
 
-def _read_torch(content: bytes) -> Stored:
+def _mapped(file: Path, layout: Layout) -> np.ndarray:
+    """The bytes after the header, which are read where they are used."""
+    if not layout.size:
+        return np.zeros(0, np.uint8)
+    return np.memmap(file, np.uint8, "r", layout.start, (layout.size,))
+
+
+def _local(file: epath.Path) -> Path | None:
+    return None if "://" in str(file) else Path(os.fspath(file))
+
+
+def _read_torch(file: epath.Path) -> Stored:
     try:
         import torch
     except ImportError as error:
@@ -125,9 +153,23 @@ def _read_torch(content: bytes) -> Stored:
         ) from error
     import argparse
 
-    # Published training checkpoints hold their flags, which are harmless.
-    with torch.serialization.safe_globals([argparse.Namespace]):
-        saved = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    local = _local(file)
+    with (
+        file.open("rb") as opened,
+        torch.serialization.safe_globals(
+            # Published training checkpoints hold their flags, which are harmless.
+            [argparse.Namespace]
+        ),
+    ):
+        # Older files are one pickle, which can't be mapped.
+        mapped = local is not None and opened.read(2) == b"PK"
+        opened.seek(0)
+        saved = torch.load(
+            os.fspath(local) if mapped else opened,
+            map_location="cpu",
+            weights_only=True,
+            mmap=True if mapped else None,
+        )
     return Stored("torch", {k: _from_torch(v) for k, v in _state_dict(saved).items()})
 
 
@@ -158,52 +200,10 @@ def _state_dict(saved: Any) -> dict[str, Any]:
 def _from_torch(tensor: Any) -> np.ndarray:
     import torch
 
-    tensor = tensor.detach().contiguous()
+    tensor = tensor.detach()
     if tensor.dtype == torch.bfloat16:
         return tensor.view(torch.int16).numpy().view(BFLOAT16)
     return tensor.numpy()
-
-
-def npz_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """An .npz file; bfloat16 lies in it as two-byte voids, as big_vision stores it."""
-    output = io.BytesIO()
-    np.savez(output, **arrays)
-    return output.getvalue()
-
-
-def safetensors_bytes(
-    arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]
-) -> bytes:
-    """A safetensors file."""
-    from safetensors.numpy import save
-
-    return save(dict(arrays), metadata=dict(metadata))
-
-
-def torch_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """A PyTorch file with a state dict that `torch.load(weights_only=True)` reads.
-
-    Raises:
-      ValueError: PyTorch is not installed.
-    """
-    try:
-        import torch
-    except ImportError as error:
-        raise ValueError(
-            "writing a PyTorch file needs PyTorch: install vit_jax[torch], or write "
-            "DEST.safetensors, which PyTorch code reads too."
-        ) from error
-    output = io.BytesIO()
-    torch.save({name: _to_torch(array) for name, array in arrays.items()}, output)
-    return output.getvalue()
-
-
-def _to_torch(array: np.ndarray) -> Any:
-    import torch
-
-    if array.dtype == BFLOAT16:
-        return torch.from_numpy(array.view(np.int16).copy()).view(torch.bfloat16)
-    return torch.from_numpy(array.copy())
 
 
 _READERS = {

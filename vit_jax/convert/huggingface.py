@@ -69,8 +69,7 @@ def read(arrays: Mapping[str, np.ndarray], config: Mapping[str, Any]) -> Found:
     mask = f"{prefix}embeddings.mask_token"
 
     def rules(spec: VitSpec) -> list[Rule]:
-        found = table(spec, family, prefix)
-        return [r for r in found if mask in arrays or mask not in r.theirs]
+        return table(spec, family, prefix, with_mask=mask in arrays)
 
     return Found(_spec(arrays, config, family, prefix), arrays, rules)
 
@@ -99,9 +98,24 @@ def family_of(spec: VitSpec) -> tuple[str, str]:
     return family, f"{start}ForImageClassification{teacher}"
 
 
-def table(spec: VitSpec, family: str, prefix: str) -> list[Rule]:
-    """The table of a model; `prefix` is "" for models without a head."""
-    rules = _embeddings(spec, family, f"{prefix}embeddings")
+def table(
+    spec: VitSpec, family: str, prefix: str, *, with_mask: bool = True
+) -> list[Rule]:
+    """The table of a model.
+
+    Args:
+      spec: the model.
+      family: one of `FAMILIES`.
+      prefix: of all names but the head's; "" for models without a head.
+      with_mask: whether DINOv2 has its mask token, which pretraining alone reads.
+    """
+    theirs = f"{prefix}embeddings"
+    rules = _embeddings(
+        spec,
+        theirs,
+        "distillation_token" if family == "deit" else "register_tokens",
+        f"{theirs}.mask_token" if with_mask and "dinov2" in family else "",
+    )
     for layer in range(spec.depth):
         ours, theirs = f"encoder/block_{layer}", f"{prefix}encoder.layer.{layer}"
         attention = f"{theirs}.attention"
@@ -161,10 +175,16 @@ def config_of(
         "hidden_dropout_prob": spec.dropout,
         "attention_probs_dropout_prob": spec.attention_dropout,
     }
+    if spec.representation_size:
+        config["pooler_output_size"] = spec.representation_size
+        config["pooler_act"] = "tanh"
     if spec.num_classes:
         names = class_names or [f"LABEL_{i}" for i in range(spec.num_classes)]
         config["id2label"] = {str(i): name for i, name in enumerate(names)}
-        config["label2id"] = {name: i for i, name in enumerate(names)}
+        config["label2id"] = {}
+        for i, name in enumerate(names):
+            # Of equal names the first has the number; ImageNet has two cranes.
+            config["label2id"].setdefault(name, i)
     if "dinov2" not in family:
         return config | {"intermediate_size": spec.mlp_dim}
     swiglu = spec.mlp == "swiglu"
@@ -218,6 +238,10 @@ def _spec(
     sizes = [len(head) for head in heads if head is not None]
     block = f"{prefix}encoder.layer.0"
     pooler = arrays.get(f"{prefix}pooler.dense.bias")
+    if pooler is not None and config.get("pooler_act", "tanh") != "tanh":
+        raise ValueError(
+            f"config.json has pooler_act={config['pooler_act']!r}; it must be tanh."
+        )
     registers = arrays.get(f"{prefix}embeddings.register_tokens")
     fields |= {
         "gelu": GELU_OF[act],
@@ -251,8 +275,12 @@ def _mlp_fields(arrays: Mapping[str, np.ndarray], block: str) -> dict[str, Any]:
     raise ValueError(f"the weights have no {block}.{names[0]}; get them again.")
 
 
-def _embeddings(spec: VitSpec, family: str, theirs: str) -> list[Rule]:
+def _embeddings(spec: VitSpec, theirs: str, token_of: str, mask: str) -> list[Rule]:
     rules = conv("stem/projection", f"{theirs}.patch_embeddings.projection")
+    if mask:
+        bias = rules.pop()
+        names = (*bias.theirs, mask)
+        rules.append(Rule(bias.ours, names, _with_mask, _without_mask, _MASK))
     position, token = f"{theirs}.position_embeddings", f"{theirs}.cls_token"
     if spec.prefix_positions:
         rules.append(same("prefix/class_token", token))
@@ -261,19 +289,17 @@ def _embeddings(spec: VitSpec, family: str, theirs: str) -> list[Rule]:
         names = ("prefix/class_token", "position/table")
         rules.append(Rule(names, (token, position), _with_slot, _without_slot, _SLOT))
     if spec.num_registers:
-        name = "distillation_token" if family == "deit" else "register_tokens"
-        rules.append(same("prefix/registers", f"{theirs}.{name}"))
-    if "dinov2" in family:
-        width = spec.width
-
-        def mask(_: Arrays) -> Arrays:
-            return [np.zeros((1, width), np.float32)]
-
-        def nothing(_: Arrays) -> Arrays:
-            return []
-
-        rules.append(Rule((), (f"{theirs}.mask_token",), mask, nothing, _MASK))
+        rules.append(same("prefix/registers", f"{theirs}.{token_of}"))
     return rules
+
+
+def _with_mask(arrays: Arrays) -> Arrays:
+    """Zeros for what is masked, as wide and of the type of the patches' bias."""
+    return [arrays[0], np.zeros((1, len(arrays[0])), arrays[0].dtype)]
+
+
+def _without_mask(arrays: Arrays) -> Arrays:
+    return [arrays[0]]
 
 
 def _with_slot(arrays: Arrays) -> Arrays:

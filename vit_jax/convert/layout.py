@@ -27,6 +27,8 @@ class Weights:
       class_names: in the order of the logits; () where nothing names them.
       step: optimizer steps behind them; 0 where nothing says.
       notes: what a reader should know: what was folded, left out or assumed.
+      loss: that trained them, "softmax" or "sigmoid": how logits become probabilities.
+      place: where they were read; "" where that is no place on disk.
     """
 
     layout: str
@@ -36,6 +38,8 @@ class Weights:
     class_names: tuple[str, ...] = ()
     step: int = 0
     notes: tuple[str, ...] = ()
+    loss: str = "softmax"
+    place: str = ""
 
     @property
     def image_shape(self) -> tuple[int, int, int]:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -65,18 +64,6 @@ def table(spec: VitSpec) -> tuple[str, list[Rule]]:
     if spec.pool == "map" or slots != spec.num_prefix:
         return "params/", _rules(spec, _NEW, "pos_embedding")
     return "", _rules(spec, _OLD, _POSITION)
-
-
-def unsaid(spec: VitSpec) -> dict[str, Any]:
-    """Fields whose value these files can't say, and that readers assume otherwise."""
-    assumed = {
-        "gelu": "tanh",
-        "norm_epsilon": 1e-6,
-        "group_norm_epsilon": 1e-6,
-        "conv_epsilon": 1e-5,
-        "pool_prefix": False,
-    }
-    return {key: v for key in assumed if (v := getattr(spec, key)) != assumed[key]}
 
 
 def refusals(spec: VitSpec) -> list[str]:

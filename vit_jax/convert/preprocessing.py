@@ -4,12 +4,27 @@ from collections.abc import Mapping
 from typing import Any
 
 from vit_jax.convert.layout import describe
+from vit_jax.convert.pictures import in_words
+from vit_jax.convert.timm_models import IMAGENET
 from vit_jax.convert.timm_names import architecture_of, arguments_of
 from vit_jax.models.variants import VitSpec
 
 # Pillow's numbers, which Hugging Face's `resample` has.
 _RESAMPLE = {2: "bilinear", 3: "bicubic"}
-_IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
+_CROPPED = {
+    "do_center_crop": True,
+    "size": {"shortest_edge": 256},
+    "crop_size": 224,
+    "resample": 3,
+    "image_mean": IMAGENET[0],
+    "image_std": IMAGENET[1],
+}
+# What preprocessor_config.json has in the published folders; ViT's is the default.
+_PUBLISHED: dict[str, dict[str, Any]] = {
+    "deit": _CROPPED,
+    "dinov2": _CROPPED,
+    "dinov2_with_registers": _CROPPED,
+}
 
 
 def from_timm(config: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -23,8 +38,8 @@ def from_timm(config: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...
     preprocessing = describe(
         (rows, columns),
         channels=channels,
-        mean=said.get("mean", _IMAGENET["mean"]),
-        std=said.get("std", _IMAGENET["std"]),
+        mean=said.get("mean", IMAGENET[0]),
+        std=said.get("std", IMAGENET[1]),
         resize="stretch" if said.get("crop_mode") == "squash" else "center",
         crop_fraction=said.get("crop_pct", 0.875),
         interpolation="bicubic" if bicubic else "bilinear",
@@ -71,24 +86,106 @@ def to_timm(
 
 
 def from_huggingface(
-    config: Mapping[str, Any], processor: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Preprocessing of a folder's config.json and preprocessor_config.json."""
+    config: Mapping[str, Any], processor: Mapping[str, Any] | None
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """(preprocessing, notes on it) of a folder's two files.
+
+    Args:
+      config: of config.json.
+      processor: of preprocessor_config.json; None where there is none, and then it is
+        as the published folders of the family have it.
+
+    Raises:
+      ValueError: an entry is no size, or no statistics.
+    """
     size = config.get("image_size", 224)
-    shape = (size, size) if isinstance(size, int) else tuple(size)
-    crop = processor.get("do_center_crop", False)
-    resized = processor.get("size", {})
-    shorter = resized.get("shortest_edge") if isinstance(resized, Mapping) else resized
-    fraction = min(shape) / shorter if crop and shorter else 1.0
-    return describe(
+    shape = _sides(size, "config.json", "image_size")
+    notes: list[str] = []
+    if processor is None:
+        processor = _PUBLISHED.get(str(config.get("model_type")), {})
+        notes.append("the folder has no preprocessor_config.json")
+    fraction, crops = _crop(processor, shape, notes)
+    kind = processor.get("resample", 2)
+    if kind not in _RESAMPLE:
+        notes.append(f"resample={kind!r} is bicubic here")
+    if not processor.get("do_resize", True):
+        notes.append("do_resize=false is left out: images are resized here")
+    mean, std = _statistics(processor)
+    preprocessing = describe(
         shape,
         channels=config.get("num_channels", 3),
-        mean=processor.get("image_mean", (0.5,)),
-        std=processor.get("image_std", (0.5,)),
-        resize="center" if crop else "stretch",
+        mean=mean,
+        std=std,
+        resize="center" if crops else "stretch",
         crop_fraction=fraction,
-        interpolation=_RESAMPLE.get(processor.get("resample", 2), "bicubic"),
+        interpolation=_RESAMPLE.get(kind, "bicubic"),
     )
+    if notes:
+        notes.append(f"images are made with {in_words(preprocessing)}")
+    return preprocessing, tuple(notes)
+
+
+def _crop(
+    processor: Mapping[str, Any], shape: tuple[int, int], notes: list[str]
+) -> tuple[float, bool]:
+    """(share of the resized image that the crop leaves, whether there is a crop)."""
+    resized = processor.get("size")
+    both = None
+    if isinstance(resized, Mapping) and "shortest_edge" in resized:
+        shorter = resized["shortest_edge"]
+    elif resized is None:
+        shorter = min(shape)
+    else:
+        both = _sides(resized, "preprocessor_config.json", "size")
+        shorter = min(both)
+    if not processor.get("do_center_crop", False):
+        if both is not None and both != shape:
+            notes.append(f"size={both} counts nothing: the position table is {shape}")
+        if both is None and resized is not None:
+            notes.append("an image of other sides is cut to the middle here")
+            return 1.0, True
+        return 1.0, False
+    cropped = processor.get("crop_size", shape)
+    cropped = _sides(cropped, "preprocessor_config.json", "crop_size")
+    if cropped != shape:
+        notes.append(
+            f"crop_size={cropped} is made {shape}, the position table's, with the same "
+            "share of the image"
+        )
+    if isinstance(resized, Mapping) and both is not None:
+        notes.append("before the crop, sides keep their ratio here")
+    if min(cropped) > shorter:
+        notes.append(f"a crop of {cropped} out of {shorter} has no black margin here")
+    return min(1.0, min(cropped) / shorter), True
+
+
+def _statistics(processor: Mapping[str, Any]) -> tuple[list[float], list[float]]:
+    """Mean and deviation on a scale from 0 to 1, whatever scale the images have."""
+    mean, std = [0.0], [1.0]
+    if processor.get("do_normalize", True):
+        mean, std = (
+            [value] if isinstance(value, int | float) else list(value)
+            for value in (
+                processor.get("image_mean", 0.5),
+                processor.get("image_std", 0.5),
+            )
+        )
+    factor = processor.get("rescale_factor", 1 / 255)
+    scale = 255 * factor if processor.get("do_rescale", True) else 255
+    if abs(scale - 1) < 1e-9:
+        return mean, std
+    return [value / scale for value in mean], [value / scale for value in std]
+
+
+def _sides(value: Any, file: str, name: str) -> tuple[int, int]:
+    if isinstance(value, Mapping):
+        value = (value.get("height"), value.get("width"))
+    sides = (value, value) if isinstance(value, int) else tuple(value)
+    if len(sides) != 2 or not all(isinstance(s, int) and s > 0 for s in sides):
+        raise ValueError(
+            f"{file} has {name}={value!r}; it must be pixels, or height and width."
+        )
+    return sides
 
 
 def to_huggingface(preprocessing: Mapping[str, Any]) -> dict[str, Any]:

@@ -110,7 +110,7 @@ def _run(
         made = turn([np.asarray(arrays[name]) for name in names])
         for name, array in zip(results, made, strict=True):
             # A copy even of what is contiguous: no two dicts share memory.
-            found[name] = np.array(array, order="C")
+            found[name] = np.array(array, order="C", subok=False)
     return found
 
 

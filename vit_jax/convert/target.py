@@ -1,11 +1,9 @@
 """Weights into another layout's files, read back and compared before they count."""
 
-import contextlib
 import dataclasses
 import json
 import os
-import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,18 +15,15 @@ from vit_jax.convert import (
     timm,
     timm_resnet,
     torchvision,
+    unsaid,
     workdirs,
-)
-from vit_jax.convert.files import (
-    npz_bytes,
-    read_arrays,
-    safetensors_bytes,
-    torch_bytes,
+    writing,
 )
 from vit_jax.convert.layout import Weights
 from vit_jax.convert.preprocessing import to_huggingface, to_timm
+from vit_jax.convert.replace import WRITTEN, check_place, replaced
 from vit_jax.convert.rules import Rule, folds, to_theirs
-from vit_jax.models.variants import ResNetSpec, Spec, VitSpec
+from vit_jax.models.variants import ResNetSpec, VitSpec
 
 LAYOUTS = ("timm", "huggingface", "torchvision", "npz", "orbax")
 _TORCH = (".pth", ".pt", ".bin")
@@ -54,18 +49,27 @@ def write(
     folder. It is written under another name, read back, compared array by array, and
     then renamed, so that `dest` is whole or not there.
 
+    Args:
+      weights: what to write.
+      dest: where.
+      layout: one of `LAYOUTS`.
+      overwrite: whether a file, or a folder that this function wrote, may be replaced.
+
     Raises:
       FileExistsError: `dest` is there and `overwrite` is False.
-      ValueError: the layout can't hold the model, or has no such kind of file.
+      ValueError: the layout can't hold the model, or has no such kind of file; or
+        `dest` holds what the weights were read from, or a folder that is not ours.
+      OSError: what was written reads back otherwise.
     """
     place = epath.Path(dest)
     if "://" not in str(dest):
         place = epath.Path(os.path.abspath(os.path.expanduser(dest)))
-    _check(place, layout, overwrite)
+    _check(place, layout)
+    check_place(place, weights.place, overwrite)
     if layout == "orbax":
-        with _renamed(place, overwrite) as fresh:
+        with replaced(place) as fresh:
             workdirs.write_model(fresh, weights)
-            _compare(workdirs.read_model(fresh).params, weights.params)
+            _compare_ours(workdirs.read_model(fresh), weights)
         return ()
     encoded = encode(weights, layout)
     is_file = place.suffix in _FILES
@@ -73,19 +77,24 @@ def write(
         raise ValueError(
             f"{layout} has no folder for this model; give DEST.pth or DEST.safetensors."
         )
-    with _renamed(place, overwrite) as fresh:
+    with replaced(place) as fresh:
         file = fresh
         if not is_file:
             fresh.mkdir(parents=True)
             for name, content in encoded.files.items():
                 (fresh / name).write_text(json.dumps(content, indent=2) + "\n")
             file = fresh / "model.safetensors"
-        file.write_bytes(_content(place.suffix, encoded, weights, layout))
-        _compare(read_arrays(file).arrays, encoded.arrays)
-    notes = list(encoded.notes)
+        kind = "torch" if place.suffix in _TORCH else place.suffix[1:] or "safetensors"
+        kind = kind if is_file else "safetensors"
+        writing.write_arrays(
+            file, kind, encoded.arrays, _metadata(weights, layout, is_file)
+        )
+        writing.compare(file, encoded.arrays)
+    notes = encoded.notes
     if is_file and place.suffix != ".safetensors":
-        notes += _unsaid(weights.spec, layout)
-    return tuple(notes)
+        bare = encoded.arrays
+        notes += unsaid.of_file(weights, layout, bare)
+    return notes
 
 
 def encode(weights: Weights, layout: str) -> Encoded:
@@ -106,7 +115,34 @@ def encode(weights: Weights, layout: str) -> Encoded:
     rules, prefix, files = _ENCODERS[layout](weights, spec)
     arrays = to_theirs(rules, weights.params, layout=layout)
     arrays = {prefix + name: array for name, array in arrays.items()}
-    return Encoded(arrays, files, tuple(folds(rules)))
+    notes = tuple(folds(rules))
+    if layout == "timm":
+        notes += _settle_timm(weights, spec, arrays, files["config.json"])
+    return Encoded(arrays, files, notes)
+
+
+def _settle_timm(
+    weights: Weights,
+    spec: VitSpec,
+    arrays: dict[str, np.ndarray],
+    config: dict[str, Any],
+) -> tuple[str, ...]:
+    """Notes on what timm builds otherwise; the config keeps it in an entry of ours.
+
+    timm reads the entries that it knows; epsilon is one of its code and no argument.
+    """
+    size = tuple(weights.preprocessing["image_size"])
+    arguments = config["model_args"]
+    found = timm.read(arrays, config["architecture"], arguments, {}, size).spec
+    differing = unsaid.differences(spec, found)
+    config["vit_jax"] = {
+        "fields": {name: pair[0] for name, pair in differing.items()},
+        "loss": weights.loss,
+    }
+    return tuple(
+        f"timm builds its model with {name}={there!r}, where this one has {here!r}"
+        for name, (here, there) in differing.items()
+    )
 
 
 _Parts = tuple[list[Rule], str, dict[str, dict[str, Any]]]
@@ -123,6 +159,8 @@ def _huggingface(weights: Weights, spec: VitSpec) -> _Parts:
     family, _ = huggingface.family_of(spec)
     rules = huggingface.table(spec, family, f"{family}." if spec.num_classes else "")
     config = huggingface.config_of(spec, weights.image_shape, weights.class_names)
+    if weights.loss == "sigmoid" and spec.num_classes:
+        config["problem_type"] = "multi_label_classification"
     config["dtype"] = weights.params["stem/projection/kernel"].dtype.name
     processor = to_huggingface(weights.preprocessing)
     return rules, "", {"config.json": config, "preprocessor_config.json": processor}
@@ -145,11 +183,6 @@ _ENCODERS: dict[str, Callable[[Weights, VitSpec], _Parts]] = {
     "torchvision": _torchvision,
     "npz": _npz,
 }
-_UNSAID = {
-    "timm": timm.unsaid,
-    "torchvision": torchvision.unsaid,
-    "npz": official.unsaid,
-}
 
 
 def _refuse(layout: str, reasons: list[str]) -> None:
@@ -159,88 +192,38 @@ def _refuse(layout: str, reasons: list[str]) -> None:
         )
 
 
-def _unsaid(spec: Spec, layout: str) -> list[str]:
-    said = isinstance(spec, ResNetSpec) or layout not in _UNSAID
-    fields = {} if said else _UNSAID[layout](spec)
-    if not fields:
-        return []
-    said = ", ".join(f"{key}={value!r}" for key, value in fields.items())
-    return [f"the file can't say {said}; say it where it is read"]
-
-
-def _check(place: epath.Path, layout: str, overwrite: bool) -> None:
+def _check(place: epath.Path, layout: str) -> None:
     if layout not in LAYOUTS:
         raise ValueError(f"--to={layout} must be one of {', '.join(LAYOUTS)}.")
     suffix = place.suffix
-    is_file = suffix in _FILES
     if (layout == "npz") != (suffix == ".npz"):
         raise ValueError(
             f"{place.name} and --to={layout} don't go together: npz, and npz alone, is "
             "written to a name that ends in .npz."
         )
-    if layout == "orbax" and is_file:
+    if layout == "orbax" and suffix in _FILES:
         raise ValueError(f"--to=orbax writes a folder; {place.name} names a file.")
-    if place.exists() and not overwrite:
-        raise FileExistsError(f"{place} is there already; --overwrite replaces it.")
 
 
-def _content(suffix: str, encoded: Encoded, weights: Weights, layout: str) -> bytes:
-    if suffix in _TORCH:
-        return torch_bytes(encoded.arrays)
-    if suffix == ".npz":
-        return npz_bytes(encoded.arrays)
-    metadata = {"format": "pt"}
-    if suffix == ".safetensors":
-        said = {
-            "layout": layout,
-            "kind": workdirs.kind_of(weights.spec),
-            "fields": dataclasses.asdict(weights.spec),
-            "preprocessing": weights.preprocessing,
-            "class_names": weights.class_names,
-        }
-        metadata["vit_jax"] = json.dumps(said)
-    return safetensors_bytes(encoded.arrays, metadata)
+def _metadata(weights: Weights, layout: str, is_file: bool) -> dict[str, str]:
+    """Texts in a safetensors file; a folder's config says the rest."""
+    metadata = {"format": "pt", WRITTEN: layout}
+    if is_file:
+        metadata["vit_jax"] = workdirs.described(weights, layout)
+    return metadata
 
 
-@contextlib.contextmanager
-def _renamed(place: epath.Path, overwrite: bool) -> Iterator[epath.Path]:
-    """A fresh name beside `place`, renamed to it where all goes well."""
-    fresh = place.parent / f".{place.name}.{uuid.uuid4().hex[:8]}.tmp"
-    place.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        yield fresh
-        if overwrite and place.exists():
-            aside = place.parent / f".{place.name}.{uuid.uuid4().hex[:8]}.old"
-            place.rename(aside)
-            fresh.rename(place)
-            _remove(aside)
-        else:
-            fresh.rename(place)
-    finally:
-        if fresh.exists():
-            _remove(fresh)
-
-
-def _remove(place: epath.Path) -> None:
-    if place.is_dir():
-        place.rmtree()
-    else:
-        place.unlink()
-
-
-def _compare(found: Mapping[str, np.ndarray], meant: Mapping[str, np.ndarray]) -> None:
-    """Refuses arrays that are not, bit by bit, those that were to be written."""
+def _compare_ours(found: Weights, meant: Weights) -> None:
+    """Refuses a folder of ours that reads back as another model."""
     differing = [
         name
-        for name in meant.keys() | found.keys()
-        if name not in found
-        or name not in meant
-        or found[name].dtype != meant[name].dtype
-        or found[name].shape != meant[name].shape
-        or found[name].tobytes() != meant[name].tobytes()
+        for name in dict.fromkeys([*meant.params, *found.params])
+        if name not in found.params
+        or name not in meant.params
+        or not writing.same(found.params[name], np.asarray(meant.params[name]))
     ]
+    for name in ("spec", "preprocessing", "class_names", "loss", "step"):
+        if getattr(found, name) != getattr(meant, name):
+            differing.append(name)
     if differing:
-        raise OSError(
-            f"what was written reads back otherwise ({', '.join(differing[:5])}); "
-            "nothing was kept. Is the disk full, or the machine's memory damaged?"
-        )
+        raise OSError(writing.otherwise(differing))

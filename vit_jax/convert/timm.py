@@ -18,7 +18,7 @@ from vit_jax.convert.layers import (
 from vit_jax.convert.layout import Found
 from vit_jax.convert.rules import Rule
 from vit_jax.convert.timm_names import from_arguments, from_name, guessed_heads
-from vit_jax.models.variants import VitSpec
+from vit_jax.models.variants import CLASS_TOKEN_POOLS, VitSpec
 
 _BACKBONE = "patch_embed.backbone"
 
@@ -50,23 +50,37 @@ def read(
     """
     arrays = {_modern(name): array for name, array in arrays.items()}
     _refuse_other_blocks(arrays, architecture)
-    said = from_name(architecture) | from_arguments(arguments or {}) | (fields or {})
-    notes = () if architecture else ("GELU, epsilon and heads: as most of timm's",)
+    built = from_arguments(arguments or {})
+    if "dist_token" in arrays:
+        # The two heads are the pooling there, whatever the arguments say.
+        built.pop("pool", None)
+    said = from_name(architecture) | built | (fields or {})
     width = arrays["blocks.0.norm1.weight"].shape[0]
+    notes = _guesses(said) if not architecture else ()
     if "num_heads" not in said:
         said["num_heads"] = guessed_heads(width, arrays)
 
     def rules(spec: VitSpec) -> list[Rule]:
         return table(spec, fused_gate=_is_packed(arrays))
 
-    spec = VitSpec(**(_shapes(arrays, width, image_size) | said))
-    return Found(spec, arrays, rules, notes)
+    shapes = _shapes(arrays, width, image_size, said.get("pool"))
+    if shapes["mlp"] == "plain" and (arguments or {}).get("act_layer") == "silu":
+        raise ValueError(
+            "act_layer='silu' of a plain MLP has no model here; it must be one of "
+            "gelu, gelu_tanh, quick_gelu."
+        )
+    return Found(VitSpec(**(shapes | said)), arrays, rules, notes)
 
 
-def unsaid(spec: VitSpec) -> dict[str, Any]:
-    """Fields that a state dict's names and shapes can't say, where they are unusual."""
-    assumed = {"gelu": "exact", "norm_epsilon": 1e-6, "pool_prefix": False}
-    return {key: v for key in assumed if (v := getattr(spec, key)) != assumed[key]}
+def _guesses(said: Mapping[str, Any]) -> tuple[str, ...]:
+    """A note on what nothing and nobody says."""
+    words = {"gelu": "GELU", "norm_epsilon": "epsilon", "num_heads": "heads"}
+    open_ones = [word for key, word in words.items() if key not in said]
+    if not open_ones:
+        return ()
+    *others, last = open_ones
+    listed = f"{', '.join(others)} and {last}" if others else last
+    return (f"{listed}: as most of timm's",)
 
 
 def refusals(spec: VitSpec) -> list[str]:
@@ -80,6 +94,11 @@ def refusals(spec: VitSpec) -> list[str]:
         reasons.append(f"window_size={spec.window_size} must be 0")
     if spec.mlp_bias != spec.out_bias:
         reasons.append(f"mlp_bias={spec.mlp_bias} must be out_bias={spec.out_bias}")
+    if spec.stem == "patch" and spec.stem_bias == spec.first_norm:
+        reasons.append(
+            f"stem_bias={spec.stem_bias} must be {not spec.first_norm}, as "
+            f"first_norm={spec.first_norm}"
+        )
     if spec.stem_norm != (spec.stem_norm and spec.mlp == "swiglu"):
         reasons.append("stem_norm must go with mlp='swiglu'")
     if spec.pool == "map" and spec.mlp == "swiglu":
@@ -244,16 +263,20 @@ def _is_packed(arrays: Mapping[str, np.ndarray]) -> bool:
 
 
 def _shapes(
-    arrays: Mapping[str, np.ndarray], width: int, image_size: Sequence[int] | None
+    arrays: Mapping[str, np.ndarray],
+    width: int,
+    image_size: Sequence[int] | None,
+    pool: str | None,
 ) -> dict[str, Any]:
-    """Fields of the spec that names and shapes say."""
+    """Fields of the spec that names and shapes say; `pool` where it is known."""
     block, patch = "blocks.0", arrays["patch_embed.proj.weight"].shape[-1]
     fields = _mlp_shapes(arrays, f"{block}.mlp") | _output(arrays)
+    fields["pool"] = pool or fields["pool"]
     depth = 1 + max(int(m[1]) for n in arrays if (m := re.match(r"blocks\.(\d+)", n)))
     registers = arrays.get("reg_token", arrays.get("dist_token"))
     fields["num_registers"] = 0 if registers is None else registers.shape[1]
-    has_class, pool = "cls_token" in arrays, fields["pool"]
-    needs_class = pool in ("cls", "distilled")
+    has_class = "cls_token" in arrays
+    needs_class = fields["pool"] in CLASS_TOKEN_POOLS
     fields["class_token"] = None if has_class == needs_class else has_class
     position, slots = arrays.get("pos_embed"), True
     if position is not None:

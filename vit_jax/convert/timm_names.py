@@ -25,9 +25,12 @@ _GELU_OF = {
     "gelu": "exact",
     "gelu_tanh": "tanh",
     "quick_gelu": "quick",
-    # The activation of a SwiGLU's gate, which a plain MLP can't have here.
+    # The activation of a SwiGLU's gate, which `timm.read` refuses of a plain MLP.
     "silu": "exact",
 }
+_POOL_OF = {"token": "cls", "avg": "gap", "map": "map"}
+# All of these have an epsilon of 1e-6 where no partial says otherwise.
+_NORMS = ("layernorm", "layernormfp32", "rmsnorm", "rmsnormfp32")
 _SIXTEEN_HEADS = (1152, 1280, 1408, 1664)
 _STANDARD = (192, 256, 320, 384, 512, 640, 768, 832, 896, 1024, 1536)
 
@@ -56,9 +59,15 @@ def from_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Fields that the arguments in a folder's config.json say.
 
     Raises:
-      ValueError: the activation is none that we have.
+      ValueError: the activation, the pooling or the norm is none that we have.
     """
     fields: dict[str, Any] = {}
+    if (pool := arguments.get("global_pool")) is not None:
+        if pool not in _POOL_OF:
+            raise ValueError(
+                f"global_pool={pool!r} must be one of {', '.join(_POOL_OF)}."
+            )
+        fields["pool"] = _POOL_OF[pool]
     if "num_heads" in arguments:
         fields["num_heads"] = arguments["num_heads"]
     if "pool_include_prefix" in arguments:
@@ -71,7 +80,11 @@ def from_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
                 f"act_layer={activation!r} must be one of {', '.join(_GELU_OF)}."
             )
         fields["gelu"] = _GELU_OF[activation]
-    if arguments.get("norm_layer") in ("layernorm", "rmsnorm"):
+    if (layer := arguments.get("norm_layer")) is not None:
+        if layer not in _NORMS:
+            raise ValueError(
+                f"norm_layer={layer!r} must be one of {', '.join(_NORMS)}."
+            )
         fields["norm_epsilon"] = 1e-6
     return fields
 
@@ -93,7 +106,7 @@ def guessed_heads(width: int, arrays: Mapping[str, np.ndarray]) -> int:
         return width // 64
     raise ValueError(
         f"no name says how many heads a model of width {width} has; give "
-        "num_heads (--variant with timm's name, or --num_heads)."
+        "num_heads= (--num_heads), or variant= with the model's name (--variant)."
     )
 
 

@@ -82,11 +82,6 @@ def refusals(spec: VitSpec) -> list[str]:
     ]
 
 
-def unsaid(spec: VitSpec) -> dict[str, Any]:
-    """Fields that a state dict can't say, where they are unusual."""
-    return {} if spec.norm_epsilon == 1e-6 else {"norm_epsilon": spec.norm_epsilon}
-
-
 def table(spec: VitSpec) -> list[Rule]:
     """The table of a model."""
     rules = [

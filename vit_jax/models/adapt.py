@@ -1,6 +1,7 @@
 """Weights of one model made to fit another: resized tables, a new head, a report."""
 
 import dataclasses
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +11,6 @@ from vit_jax import trees
 from vit_jax.layers.position import resize_grid
 from vit_jax.models.variants import ResNetSpec, Spec
 
-HEAD_POLICIES = ("auto", "keep", "reset")
 _LISTED = 20
 
 
@@ -33,6 +33,7 @@ class Report:
       dropped: those that the new model has no place for.
       head: (classes of the weights, classes of the model); 0 where there is no head.
       zero_head: whether a head was loaded that is all zeros.
+      cast: type of the weights -> how many parameters had it and got the model's.
     """
 
     loaded: tuple[str, ...]
@@ -41,12 +42,17 @@ class Report:
     dropped: tuple[str, ...]
     head: tuple[int, int]
     zero_head: bool
+    cast: dict[str, int] = dataclasses.field(default_factory=dict)
 
     def lines(self) -> list[str]:
         """The report in sentences, one a line."""
         lines = [f"loaded {len(self.loaded)} parameters"]
         for name, (old, new) in self.resized.items():
             lines.append(f"resized {name}: grid {_grid(old)} -> {_grid(new)}")
+        lines += [
+            f"cast {number} parameters of {dtype} to the model's type"
+            for dtype, number in self.cast.items()
+        ]
         if self.reset:
             lines.append(f"reset head ({self.head[0]} -> {self.head[1]} classes)")
         if self.dropped:
@@ -77,10 +83,12 @@ def adapt(
       target: tree of arrays or `jax.ShapeDtypeStruct` of the new model.
       old: (spec, grid of patches in rows and columns) that `params` belong to.
       new: the same of the new model.
-      keep_head: whether the head is taken over, with the pre-logits layer before it;
-        without, the new model starts its own.
+      keep_head: whether the head is taken over; without, the new model starts its own.
+        The tanh layer before it is of the body: it is taken over either way, where the
+        new model has one.
 
-    A table whose grid stays is the same array.
+    A table whose grid stays is the same array, and so is all whose type stays: files of
+    half precision are made the model's, whose optimizer adds up small steps.
 
     Raises:
       ValueError: a parameter of the new model, the head aside, is missing or has
@@ -91,6 +99,7 @@ def adapt(
     needed = [name for name in wanted if not name.startswith(skipped)]
     before, after = table_grids(*old), table_grids(*new)
     taken, resized, faults = {}, {}, []
+    cast: Counter[str] = Counter()
     for name in needed:
         if name not in given:
             faults.append(f"{name} {_shape(wanted[name])} is missing in the weights")
@@ -104,6 +113,10 @@ def adapt(
                 f"{name} is {_shape(given[name])} in the weights, "
                 f"{_shape(wanted[name])} in the model"
             )
+        dtype = np.dtype(wanted[name].dtype)
+        if np.dtype(leaf.dtype) != dtype:
+            cast[np.dtype(leaf.dtype).name] += 1
+            leaf = leaf.astype(dtype)
         taken[name] = leaf
     if faults:
         raise ValueError(_misfit(faults))
@@ -114,8 +127,9 @@ def adapt(
         },
         reset=tuple(name for name in wanted if name not in taken),
         dropped=tuple(name for name in given if name not in wanted),
-        head=(_classes(given), _classes(wanted)),
+        head=(count_classes(params), count_classes(target)),
         zero_head=keep_head and head_is_zero(params),
+        cast=dict(cast),
     )
 
 
@@ -162,21 +176,33 @@ def table_grids(spec: Spec, grid: tuple[int, int]) -> dict[str, Table]:
 
 
 def head_is_zero(params: Mapping[str, Any]) -> bool:
-    """Whether there is a head and its kernel is all zeros: it can't tell classes apart.
+    """Whether there are heads and all their kernels are zeros: classes look alike.
 
     The pretrained files of the original ViT are published with such heads.
     """
-    return "head" in params and not np.any(np.asarray(params["head"]["kernel"]))
+    kernels = [
+        leaf
+        for name, leaf in trees.flatten(params).items()
+        if name.startswith("head/") and name.endswith("kernel")
+    ]
+    return bool(kernels) and not any(np.any(np.asarray(leaf)) for leaf in kernels)
+
+
+def count_classes(params: Mapping[str, Any]) -> int:
+    """How many classes the head, or both heads of a distilled model, have; 0: none."""
+    flat = trees.flatten(params)
+    sizes = [
+        leaf.shape[-1]
+        for name, leaf in flat.items()
+        if name.startswith("head/") and name.endswith("kernel")
+    ]
+    return sizes[0] if sizes else 0
 
 
 def _sees_all(spec: Spec, layer: int) -> bool:
     if not spec.window_size:
         return True
     return bool(spec.global_every) and (layer + 1) % spec.global_every == 0
-
-
-def _classes(flat: Mapping[str, Any]) -> int:
-    return flat["head/kernel"].shape[-1] if "head/kernel" in flat else 0
 
 
 def _misfit(faults: list[str]) -> str:

@@ -64,7 +64,7 @@ def read(config: ConfigDict, *, resumed: bool) -> Loaded | None:
             )
         return None
     try:
-        loaded = load(config.init.weights)
+        loaded = load(config.init.weights, variant=config.init.variant or None)
     except (ValueError, FileNotFoundError) as error:
         raise type(error)(f"init.weights={config.init.weights}: {error}") from error
     _settle_model(config, loaded)
@@ -128,7 +128,8 @@ def fit(
     different = _differences(loaded.spec, spec)
     if different:
         raise ValueError("\n".join(different))
-    lines = [f"init.weights={config.init.weights}: {line}" for line in report.lines()]
+    said = (*report.lines(), *(f"note: {note}" for note in loaded.notes))
+    lines = [f"init.weights={config.init.weights}: {line}" for line in said]
     return Initial(
         jax.device_get(params), (*lines, *_preprocessing_notes(config, loaded))
     )
@@ -137,7 +138,7 @@ def fit(
 def _keeps_head(
     config: ConfigDict, loaded: Loaded, class_names: tuple[str, ...]
 ) -> bool:
-    there = loaded.params["head"]["bias"].shape[0] if "head" in loaded.params else 0
+    there = adapt.count_classes(loaded.params)
     wanted = config.model.num_classes
     if config.init.head == "auto":
         return there == wanted and loaded.class_names == class_names
