@@ -210,7 +210,7 @@ def test_any_layout_is_taken_over_and_its_notes_are_lines(
     write(read_weights(pretrained), tmp_path / name, layout)
     said = {"init__weights": str(tmp_path / name)}
     loaded = vit_jax.load(tmp_path / name, **bare(name, pretrained))
-    config = finetuning(pretrained, **said)
+    config = finetuning(pretrained, model__num_classes=10, **said)
     start = initial.fit(
         config, loaded, build_of(config), vit_jax.load(pretrained).class_names
     )
