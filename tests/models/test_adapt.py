@@ -12,6 +12,7 @@ from vit_jax import trees
 from vit_jax.models.adapt import (
     Table,
     adapt,
+    count_classes,
     head_is_zero,
     resize_table,
     table_grids,
@@ -187,3 +188,24 @@ def test_models_without_a_head_go_either_way():
     assert report.dropped == ("head/bias", "head/kernel")
     _, report = fitted(model_of(num_classes=0), model_of(), keep_head=False)
     assert report.head == (0, 5)
+
+
+def test_weights_of_half_precision_are_made_the_models_type():
+    source = model_of()
+    halves = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), source[2])
+    params, report = fitted((source[0], source[1], halves), model_of())
+    for leaf in jax.tree.leaves(params):
+        assert leaf.dtype == np.float32
+    assert report.cast == {"bfloat16": len(report.loaded)}
+    assert f"cast {len(report.loaded)} parameters of bfloat16" in report.lines()[1]
+
+
+def test_both_heads_of_a_distilled_model_count():
+    source = model_of(pool="distilled", num_registers=1)
+    _, report = fitted(source, model_of(pool="distilled", num_registers=1))
+    assert report.head == (5, 5) and not report.zero_head
+    assert count_classes(source[2]) == 5
+    zeros = jax.tree.map(np.zeros_like, source[2]["head"])
+    assert head_is_zero(source[2] | {"head": zeros})
+    assert not head_is_zero(source[2])
+    assert count_classes({"stem": {}}) == 0 and not head_is_zero({"stem": {}})

@@ -14,11 +14,14 @@ from tests.train.digits import tiny_config
 from vit_jax import config as configuration
 from vit_jax import trees
 from vit_jax.checkpoint import complete_steps
-from vit_jax.models.variants import ResNetSpec
+from vit_jax.convert.layout import Weights, describe, shapes_of
+from vit_jax.convert.target import write
+from vit_jax.models.variants import ResNetSpec, resolve
 from vit_jax.train import initial
 from vit_jax.train import optimizer as optimizers
 from vit_jax.train.assemble import assemble
 from vit_jax.train.loop import train_and_evaluate
+from vit_jax.weights import build_model, read_weights
 
 
 @pytest.fixture(scope="module")
@@ -189,3 +192,58 @@ def test_a_frozen_backbone_of_b16_trains_the_head_alone():
     flat = trees.flatten(params)
     moving = {name: flat[name] for name, on in trees.flatten(trained).items() if on}
     assert sum(int(np.prod(leaf.shape)) for leaf in moving.values()) == 7690
+
+
+@pytest.mark.parametrize(
+    ("name", "layout"),
+    [
+        ("x.npz", "npz"),
+        ("x.pth", "timm"),
+        ("x", "timm"),
+        ("hf", "huggingface"),
+        ("x.safetensors", "timm"),
+    ],
+)
+def test_any_layout_is_taken_over_and_its_notes_are_lines(
+    pretrained, name, layout, tmp_path
+):
+    write(read_weights(pretrained), tmp_path / name, layout)
+    said = {"init__weights": str(tmp_path / name)}
+    loaded = vit_jax.load(tmp_path / name, **bare(name, pretrained))
+    config = finetuning(pretrained, model__num_classes=10, **said)
+    start = initial.fit(
+        config, loaded, build_of(config), vit_jax.load(pretrained).class_names
+    )
+    meant = trees.flatten(vit_jax.load(pretrained).params)
+    for key, leaf in trees.flatten(start.params).items():
+        np.testing.assert_array_equal(leaf, meant[key])
+    for note in loaded.notes:
+        assert f"init.weights={tmp_path / name}: note: {note}" in start.lines
+
+
+def bare(name, pretrained):
+    """What a bare file can't say."""
+    if "." not in name or name.endswith(".safetensors"):
+        return {}
+    spec = vit_jax.load(pretrained).spec
+    fields = ("gelu", "norm_epsilon", "num_heads")
+    return {field: getattr(spec, field) for field in fields}
+
+
+def build_of(config):
+    return build_model(config.model.to_dict(), num_classes=config.model.num_classes)
+
+
+def test_a_variant_says_what_a_file_leaves_open(pretrained, tmp_path):
+    spec = resolve("cifar10_tiny", {})
+    size = (32, 32, 3)
+    params = {n: np.ones(s, "f") for n, s in shapes_of(spec, size).items()}
+    weights = Weights("orbax", spec, params, describe((32, 32)))
+    write(weights, tmp_path / "x.pth", "timm")
+    config = finetuning(pretrained, init__weights=str(tmp_path / "x.pth"))
+    config.init.variant = "cifar10_tiny"
+    found = initial.read(config, resumed=False)
+    assert (found.spec.num_heads, found.spec.norm_epsilon) == (4, 1e-5)
+    config.init.variant = "nonsense"
+    with pytest.raises(ValueError, match="x.pth: variant=nonsense is no model"):
+        initial.read(config, resumed=False)
