@@ -16,7 +16,7 @@ from vit_jax import trees
 from vit_jax.checkpoint import complete_steps
 from vit_jax.convert.layout import Weights, describe, shapes_of
 from vit_jax.convert.target import write
-from vit_jax.models.variants import resolve
+from vit_jax.models.variants import ResNetSpec, resolve
 from vit_jax.train import initial
 from vit_jax.train import optimizer as optimizers
 from vit_jax.train.assemble import assemble
@@ -116,10 +116,10 @@ def test_weights_of_no_known_name_take_the_nearest(pretrained, monkeypatch):
 
 def test_a_field_that_no_key_can_say_is_refused(pretrained, monkeypatch):
     loaded = vit_jax.load(pretrained)
-    spec = dataclasses.replace(loaded.spec, layer_scale=0.1)
-    loaded = dataclasses.replace(loaded, spec=spec)
+    wide = ResNetSpec((3, 4, 6, 3), width_factor=3)
+    loaded = dataclasses.replace(loaded, spec=wide, variant=None)
     monkeypatch.setattr(initial, "load", lambda path, **_: loaded)
-    with pytest.raises(ValueError, match="with layer_scale=0.1, which no key can say"):
+    with pytest.raises(ValueError, match="with width_factor=3, which no key can say"):
         assemble(finetuning(pretrained, model__variant="auto"))
 
 
