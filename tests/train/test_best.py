@@ -90,7 +90,7 @@ def run(tmp_path_factory):
         evals__sets=(("few", "digits", "train[:5%]"),),
         checkpoint__best_metric="eval/few/loss",
         checkpoint__best_mode="min",
-        schedule__base_learning_rate=1e-2,
+        schedule__base_learning_rate=1e-3,
     )
     train_and_evaluate(config, folder)
     return folder
@@ -124,7 +124,7 @@ def test_the_last_save_of_the_best_is_made_up_at_the_next_start(run, tmp_path):
         evals__sets=(("few", "digits", "train[:5%]"),),
         checkpoint__best_metric="eval/few/loss",
         checkpoint__best_mode="min",
-        schedule__base_learning_rate=1e-2,
+        schedule__base_learning_rate=1e-3,
     )
     train_and_evaluate(config, copied)
     assert complete_steps(copied / "best") == [last["step"]]

@@ -56,6 +56,11 @@ def read(config: ConfigDict, *, resumed: bool) -> Loaded | None:
       FileNotFoundError: it names nothing.
       ValueError: it is damaged or of no known kind, or is missing and needed.
     """
+    if config.init.variant and not config.init.weights:
+        raise ValueError(
+            f"init.variant={config.init.variant} says what the file of init.weights "
+            "holds, which is empty; set it, or leave init.variant empty."
+        )
     if resumed or not config.init.weights:
         if config.model.variant == AUTO:
             raise ValueError(
