@@ -172,7 +172,14 @@ def _is_of_other(text: str, own: dict) -> bool:
 
 
 def _beat(file: epath.Path, own: dict) -> None:
-    file.write_text(json.dumps(own | {"time": time.time()}))
+    text = json.dumps(own | {"time": time.time()})
+    if is_store(file):
+        file.write_text(text)
+        return
+    # Whole or not at all, as stores write: a reader must not meet an empty file.
+    fresh = file.parent / f"{file.name}.{own['id']}.tmp"
+    fresh.write_text(text)
+    fresh.replace(file)
 
 
 def _alive(text: str) -> bool:
