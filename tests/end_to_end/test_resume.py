@@ -59,7 +59,7 @@ def test_a_signal_saves_says_so_and_the_same_command_goes_on(
     )
     assert stopped.returncode == status
     assert "Traceback" not in stopped.stdout, stopped.stdout
-    (step,) = [step for step in complete_steps(tmp_path / "checkpoints") if step > 20]
+    step = complete_steps(tmp_path / "checkpoints")[-1]
     assert f"{word}: step {step} is saved" in stopped.stdout
     assert step >= 33
     assert f"going on from the checkpoint of step {step}" in runs.train(tmp_path)
