@@ -82,16 +82,20 @@ def test_an_evaluation_whose_weights_a_kill_lost_is_noticed(tmp_path):
     assert Workdir(tmp_path).read_best()["step"] == 1
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("run")
-    config = tiny_config(
+def judged_config():
+    return tiny_config(
         evals__every_steps=1,
         evals__sets=(("few", "digits", "train[:5%]"),),
         checkpoint__best_metric="eval/few/loss",
         checkpoint__best_mode="min",
         schedule__base_learning_rate=1e-3,
     )
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    config = judged_config()
     train_and_evaluate(config, folder)
     return folder
 
@@ -119,13 +123,7 @@ def test_the_last_save_of_the_best_is_made_up_at_the_next_start(run, tmp_path):
     # A rate that small makes every step better than the one before.
     assert Workdir(copied).read_best()["step"] == last["step"] == 6
     shutil.rmtree(copied / "best")
-    config = tiny_config(
-        evals__every_steps=1,
-        evals__sets=(("few", "digits", "train[:5%]"),),
-        checkpoint__best_metric="eval/few/loss",
-        checkpoint__best_mode="min",
-        schedule__base_learning_rate=1e-3,
-    )
+    config = judged_config()
     train_and_evaluate(config, copied)
     assert complete_steps(copied / "best") == [last["step"]]
     ours, theirs = (vit_jax.load(folder, "best").params for folder in (run, copied))

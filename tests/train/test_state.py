@@ -10,6 +10,7 @@ import pytest
 
 from vit_jax.train import mesh as meshes
 from vit_jax.train.optimizer import make_optimizer
+from vit_jax.train.saving import items_of
 from vit_jax.train.state import abstract_state, create_state, make_init, placed
 
 TRACES = []
@@ -80,7 +81,9 @@ def test_evaluation_uses_the_average_where_there_is_one():
 
 def test_what_a_checkpoint_keeps_beside_the_weights_is_all_the_rest():
     state = create_state(*parts(), seed=0)
-    rest = state.training()
+    rest = items_of(state)["training"]
+    # An average that there is has an item of its own.
+    assert rest.pop("ema_params") is None
     assert set(rest) == {"step", "opt_state", "nonfinite_steps"}
     assert type(state)(params=state.params, **rest) == state
     assert jnp.issubdtype(rest["step"].dtype, jnp.integer)

@@ -10,6 +10,8 @@ import numpy as np
 
 from vit_jax import trees
 from vit_jax.convert.rules import Rule
+from vit_jax.data import preprocess
+from vit_jax.data.transforms import EvalTransform
 from vit_jax.models.factory import create_model
 from vit_jax.models.variants import ResNetSpec, Spec, VitSpec, as_overrides
 
@@ -95,19 +97,12 @@ def describe(
     interpolation: str = "bilinear",
 ) -> dict[str, Any]:
     """A preprocessing description; means and deviations of one number hold for all."""
-    mean, std = (
-        list(values) * channels if len(values) == 1 else list(values)
-        for values in (mean, std)
+    return preprocess.describe(
+        EvalTransform(tuple(image_size), resize, crop_fraction, interpolation),
+        channels=channels,
+        mean=tuple(map(float, mean)),
+        std=tuple(map(float, std)),
     )
-    return {
-        "image_size": list(image_size),
-        "channels": channels,
-        "resize": resize,
-        "crop_fraction": crop_fraction,
-        "interpolation": interpolation,
-        "mean": [float(value) for value in mean],
-        "std": [float(value) for value in std],
-    }
 
 
 def size_of(

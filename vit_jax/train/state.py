@@ -42,14 +42,6 @@ class TrainState:
         """The weights to evaluate and predict with: the average where there is one."""
         return self.params if self.ema_params is None else self.ema_params
 
-    def training(self) -> dict[str, Any]:
-        """All but the weights, as a checkpoint keeps it beside them."""
-        return {
-            "step": self.step,
-            "opt_state": self.opt_state,
-            "nonfinite_steps": self.nonfinite_steps,
-        }
-
 
 def make_init(model: nn.Module, image_shape: tuple[int, int, int]) -> Init:
     """key -> fresh weights, jitted: tracing it twice traces the model once.
