@@ -18,10 +18,11 @@ def items_of(state: TrainState) -> dict[str, Any]:
     fields = {
         field.name: getattr(state, field.name) for field in dataclasses.fields(state)
     }
-    own = {
-        name: fields.pop(name) for name in _OWN_ITEMS if fields.get(name) is not None
+    own = {name: fields.pop(name) for name in _OWN_ITEMS}
+    # An absent item leaves no trace in `training`: a run may begin or end to keep it.
+    return {name: item for name, item in own.items() if item is not None} | {
+        "training": fields
     }
-    return own | {"training": fields}
 
 
 def state_of(items: dict[str, Any]) -> TrainState:
