@@ -26,9 +26,10 @@ def get_config():
     config.augment.crop = "shift"
     config.augment.shift = 1
     config.augment.flip = 0.0
+    config.augment.label_smoothing = 0.1
 
     config.optimizer.weight_decay = 0.05
-    config.schedule.base_learning_rate = 3e-3
+    config.schedule.base_learning_rate = 2e-3
     config.schedule.total_epochs = 150.0
     config.schedule.warmup_share = 0.05
 

@@ -21,6 +21,9 @@ ENVIRONMENT = {
 def pytest_configure(config: pytest.Config) -> None:
     """Sets up JAX before any test module is imported."""
     os.environ |= ENVIRONMENT
+    if config.option.markexpr == "not slow":
+        # Fast tests compile more than they compute; slow ones run what users run.
+        os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
     import jax
 
     jax.config.update("jax_num_cpu_devices", 8)

@@ -2,7 +2,6 @@
 
 import socket
 import subprocess
-import sys
 import time
 
 import pytest
@@ -12,26 +11,21 @@ from tests.end_to_end import runs
 from vit_jax.checkpoint import complete_steps
 from vit_jax.train.lock import held
 
-START = """
-import sys
-import jax
-address, index = sys.argv[1:3]
-jax.distributed.initialize(address, 2, int(index))
-from vit_jax.__main__ import main
-sys.exit(main(sys.argv[3:]))
-"""
-
 
 def start_both(workdir, **changes):
     """The training command as two processes that share its batches."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
-    arguments = runs.command(workdir, **changes)[3:]
     environment = runs.environment() | {"JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo"}
     return [
         subprocess.Popen(
-            [sys.executable, "-c", START, address, str(index), *arguments],
+            [
+                *runs.command(workdir, **changes),
+                f"--coordinator={address}",
+                "--num_processes=2",
+                f"--process_id={index}",
+            ],
             env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

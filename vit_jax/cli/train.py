@@ -11,7 +11,9 @@ examples:
   vit_jax train --config=vit_s16_i1k:epochs=90 --workdir=runs/s16
 
 The same command again goes on from the newest checkpoint. Ctrl-C (exit status 130)
-and SIGTERM (143) save first.
+and SIGTERM (143) save first. On several hosts give the same command on each: TPU
+slices, Slurm (srun) and Open MPI are recognised; elsewhere say who is who with
+--coordinator=HOST:PORT --num_processes=N --process_id=I.
 `vit_jax config` lists the recipes and every key."""
 
 
@@ -30,13 +32,44 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         required=True,
         help="folder of the run: checkpoints, metrics, all that predict needs",
     )
+    hosts = parser.add_argument_group("several hosts")
+    hosts.add_argument(
+        "--coordinator", metavar="HOST:PORT", help="where process 0 runs (port 8476)"
+    )
+    hosts.add_argument(
+        "--num_processes", type=int, metavar="N", help="how many processes there are"
+    )
+    hosts.add_argument(
+        "--process_id", type=int, metavar="I", help="which one this is, from 0 on"
+    )
+    hosts.add_argument(
+        "--distributed",
+        choices=("auto", "on", "off"),
+        default="auto",
+        help="off: this host alone, whatever the environment says (auto)",
+    )
+    hosts.add_argument(
+        "--host_timeout",
+        type=int,
+        default=300,
+        metavar="SECONDS",
+        help="how long to wait for the other processes (300)",
+    )
 
 
 def run(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
     """Trains; returns the exit status."""
+    from vit_jax import hosts
     from vit_jax.cli.recipes import load_config
     from vit_jax.train.loop import train_and_evaluate
 
+    hosts.join(
+        arguments.coordinator,
+        arguments.num_processes,
+        arguments.process_id,
+        distributed=arguments.distributed,
+        timeout=arguments.host_timeout,
+    )
     config, faults = load_config(arguments.config, overrides)
     result = train_and_evaluate(config, arguments.workdir, faults=faults)
     return 0 if result.finished else 128 + result.stopped_by
