@@ -32,23 +32,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         required=True,
         help="folder of the run: checkpoints, metrics, all that predict needs",
     )
-    hosts = parser.add_argument_group("several hosts")
-    hosts.add_argument(
-        "--coordinator", metavar="HOST:PORT", help="where process 0 runs (port 8476)"
+    parser.add_argument(
+        "--coordinator",
+        metavar="HOST:PORT",
+        help="several hosts: where process 0 runs (port 8476)",
     )
-    hosts.add_argument(
-        "--num_processes", type=int, metavar="N", help="how many processes there are"
+    parser.add_argument(
+        "--num_processes",
+        type=int,
+        metavar="N",
+        help="several hosts: how many processes there are",
     )
-    hosts.add_argument(
-        "--process_id", type=int, metavar="I", help="which one this is, from 0 on"
+    parser.add_argument(
+        "--process_id",
+        type=int,
+        metavar="I",
+        help="several hosts: which one this is, from 0 on",
     )
-    hosts.add_argument(
+    parser.add_argument(
         "--distributed",
         choices=("auto", "on", "off"),
         default="auto",
         help="off: this host alone, whatever the environment says (auto)",
     )
-    hosts.add_argument(
+    parser.add_argument(
         "--host_timeout",
         type=int,
         default=300,
