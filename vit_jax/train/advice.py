@@ -5,7 +5,7 @@ from ml_collections import ConfigDict
 from vit_jax.models.variants import ResNetSpec, resolve
 from vit_jax.train import mesh as meshes
 from vit_jax.train.assemble import Parts
-from vit_jax.train.inputs import augment_values
+from vit_jax.train.augment import augment_values
 from vit_jax.weights import model_fields
 
 # A plain ViT from scratch stays behind a convolutional network well above this
