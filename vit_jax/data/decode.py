@@ -35,6 +35,8 @@ _JPEG_SHRINKS = (1, 2, 4, 8)
 _JPEG_SPACES = {"Gray", "YCbCr", "RGB"}
 _ORIENTATION = 0x0112
 _ARRAY_CHANNELS = (1, 2, 3, 4)
+# With 1 bit, 8, 16 or 32 bits, floats, alpha.
+_GREY_MODES = ("1", "L", "I", "F")
 _REASONS = (
     OSError,
     ValueError,
@@ -109,6 +111,20 @@ def decode(image: bytes | np.ndarray, channels: int) -> np.ndarray:
       UnreadableImage: the bytes can't be decoded.
     """
     return open_picture(image, channels).pixels()
+
+
+def has_colour(image: bytes | np.ndarray) -> bool:
+    """Whether an image is of a kind that holds colours, by its header alone.
+
+    False for what is no image.
+    """
+    if not isinstance(image, bytes):
+        return image.ndim == 3 and image.shape[-1] >= 3
+    try:
+        with pillow.open(io.BytesIO(image), formats=_FORMATS) as opened:
+            return not opened.mode.startswith(_GREY_MODES)
+    except _REASONS:
+        return False
 
 
 class _ArrayPicture:

@@ -122,7 +122,8 @@ class Run:
             return self._result(saved)
         self.progress.say(messages.introduction(self.parts))
         notes = [advice.large_batch(self.parts)]
-        notes += [] if saved else [advice.few_images(self.parts)]
+        if not saved:
+            notes += [advice.few_images(self.parts), advice.grey_model(self.parts)]
         for note in filter(None, notes):
             self.progress.say(note)
         self._open(*self._first_state(saved))
