@@ -30,6 +30,7 @@ def get_config():
 
     config.optimizer.weight_decay = 0.05
     config.schedule.base_learning_rate = 2e-3
+    config.schedule.base_batch_size = 64
     config.schedule.total_epochs = 150.0
     config.schedule.warmup_share = 0.05
 

@@ -1,7 +1,8 @@
 """Fine-tuning on a folder of your own photographs, a folder a class.
 
 Paper: Steiner et al. 2022, arXiv 2106.10270, section 3.4 (SGD, short schedules); the
-settings here are gentle ones for a few hundred to some ten thousand images.
+settings here are gentle ones for a few hundred to some ten thousand images. The rate is
+for a batch of 64 and scales with another.
 Command: vit_jax train --config=finetune_folder --workdir=runs/photos \
     --config.init.weights=runs/pretrained --config.data.source=photos
 photos/train/CLASS/… trains and photos/val/CLASS/… evaluates; with one tree
@@ -39,6 +40,7 @@ def get_config():
     config.optimizer.momentum = 0.9
     config.optimizer.clip_norm = 1.0
     config.schedule.base_learning_rate = 0.01
+    config.schedule.base_batch_size = 64
     config.schedule.decay = "cosine"
     config.schedule.total_epochs = 20.0
     config.schedule.warmup_share = 0.1

@@ -3,7 +3,8 @@
 Paper: the architecture of Dosovitskiy et al. 2021, arXiv 2010.11929, with the
     convolutional stem of Xiao et al. 2021, arXiv 2106.14881, and the augmentation of
     Steiner et al. 2021, arXiv 2106.10270. The rates are common advice: 5e-4 to start
-    with on small sets, 1e-4 on tiny ones, a warmup of 5 to 10 % of all steps.
+    with on small sets, 1e-4 on tiny ones, a warmup of 5 to 10 % of all steps. They are
+    taken for the batch of 128 here, and scale with another.
 Arguments: size (small: from some 10,000 images on; tiny: fewer), variant, image_size
     (a multiple of the variant's patch).
 Data: a folder of class folders (data.source=FOLDER).
@@ -45,6 +46,7 @@ def get_config(size: str = "small", variant: str = "S/16", image_size: int = 224
 
     config.optimizer.weight_decay = 0.05
     config.schedule.base_learning_rate = rate
+    config.schedule.base_batch_size = 128
     config.schedule.total_epochs = epochs
     config.schedule.warmup_share = warmup
 

@@ -136,7 +136,9 @@ def test_config_refuses_faults_and_overrides_without_a_recipe(capsys):
 
 def test_predict_prints_a_table_of_files_and_folders(workdir, images, capsys):
     assert main(["predict", f"--workdir={workdir}", "--top=2", str(images)]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    output = capsys.readouterr()
+    assert output.err.count("colour.jpg have colours and become grey") == 1
+    lines = output.out.splitlines()
     assert [line.split()[0] for line in lines] == [
         str(images / "colour.jpg"),
         str(images / "deeper" / "grey.PNG"),

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image, ImageOps
 
 from tests.data.pictures import encoded, smooth_pixels
-from vit_jax.data.decode import UnreadableImage, decode, open_picture
+from vit_jax.data.decode import UnreadableImage, decode, has_colour, open_picture
 
 PHOTO = Image.fromarray(smooth_pixels(40, 48))
 
@@ -284,3 +284,27 @@ def test_a_jpeg_that_promises_more_rows_than_it_has_is_unreadable():
     for read in (picture.pixels, lambda: picture.draft(2)):
         with pytest.raises(UnreadableImage, match="its data ends early"):
             read()
+
+
+@pytest.mark.parametrize(
+    ("mode", "kind", "colours"),
+    [
+        ("L", "JPEG", False),
+        ("RGB", "JPEG", True),
+        ("CMYK", "JPEG", True),
+        ("1", "PNG", False),
+        ("LA", "PNG", False),
+        ("I;16", "PNG", False),
+        ("RGBA", "PNG", True),
+    ],
+)
+def test_the_header_tells_colours(mode, kind, colours):
+    image = Image.new("I;16", (4, 4)) if mode == "I;16" else PHOTO.convert(mode)
+    assert has_colour(encoded(image, kind)) == colours
+
+
+def test_the_channels_of_pixels_tell_colours_and_what_is_no_image_has_none():
+    found = [has_colour(np.zeros((2, 2, c), np.uint8)) for c in (1, 2, 3, 4)]
+    assert found == [False, False, True, True]
+    assert not has_colour(np.zeros((2, 2), np.uint8))
+    assert not has_colour(b"") and not has_colour(b"hello")

@@ -61,6 +61,7 @@ def test_a_set_without_labels_is_refused(tiny_photos):
 
 def test_a_set_that_is_not_prepared_is_refused_with_the_command():
     with pytest.raises(
-        ValueError, match="download_and_prepare.*needs TensorFlow where"
+        ValueError,
+        match="download_and_prepare.*needs TensorFlow where.*data.source=FOLDER",
     ):
         open_source("tfds:mnist", "train")

@@ -2,8 +2,10 @@
 
 import pytest
 
+from tests.data.pictures import write_folder
 from tests.train.digits import tiny_config
 from vit_jax.train import advice
+from vit_jax.train.assemble import assemble
 from vit_jax.train.loop import train_and_evaluate
 
 
@@ -16,6 +18,21 @@ def test_few_images_for_a_plain_vit_are_noted_once(tmp_path, capsys):
         assert key in said
     train_and_evaluate(tiny_config(schedule__total_steps=7), tmp_path)
     assert "note:" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("channels", "noted"), [(1, True), (3, False)])
+def test_colours_that_a_grey_model_does_not_see_are_noted(tmp_path, channels, noted):
+    write_folder(tmp_path / "train", {"a": 2, "b": 2})
+    config = tiny_config(model__channels=channels, data__eval__split="")
+    config.data.source = str(tmp_path)
+    said = advice.grey_model(assemble(config))
+    assert bool(said) == noted
+    if noted:
+        assert "000.png have colours and become grey, since model.channels=1" in said
+
+
+def test_grey_images_of_a_grey_model_are_no_matter():
+    assert advice.grey_model(assemble(tiny_config())) == ""
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Evaluating a workdir by itself."""
 
+import jax
 import pytest
 
 from tests.train.digits import tiny_config
@@ -30,6 +31,27 @@ def test_the_batch_size_changes_no_figure(trained):
     whole, parts = (evaluate_workdir(folder, batch_size=size) for size in (360, 7))
     assert abs(whole.pop("loss") - parts.pop("loss")) < 1e-6
     assert whole == parts
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_the_devices_share_each_batch_and_change_no_figure(trained, tmp_path, count):
+    # 360 examples in batches of 50: eight devices don't share them evenly, nor do
+    # three, and the last batch has ten.
+    folder, _ = trained
+
+    def found(devices):
+        return evaluate_workdir(
+            folder,
+            batch_size=50,
+            per_class=True,
+            confusion_file=str(tmp_path / "confusion.csv"),
+            devices=devices,
+        )
+
+    few, all_of_them = found(jax.local_devices()[:count]), found(None)
+    assert all_of_them["examples"] == 360
+    assert abs(few.pop("loss") - all_of_them.pop("loss")) < 1e-6
+    assert few == all_of_them
 
 
 def test_another_split_is_read_on_request(trained):

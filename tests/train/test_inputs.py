@@ -11,13 +11,8 @@ from tests.data.pictures import write_folder
 from vit_jax.config import KEYS, default_config
 from vit_jax.data.preprocess import preprocess
 from vit_jax.data.presets import PRESETS
-from vit_jax.train.inputs import (
-    augment_values,
-    mixing_values,
-    open_evaluation,
-    open_inputs,
-    train_transform,
-)
+from vit_jax.train.augment import augment_values, mixing_values, train_transform
+from vit_jax.train.inputs import open_evaluation, open_inputs
 
 
 def digits_config() -> ConfigDict:

@@ -19,7 +19,8 @@ import vit_jax
 from tests.train.digits import tiny_config
 from vit_jax import config as configuration
 from vit_jax.checkpoint import SaveFailed, complete_steps
-from vit_jax.train import loop, losses, mixing
+from vit_jax.train import course, loop, losses, mixing
+from vit_jax.train.course import Course
 from vit_jax.train.evaluate import evaluate_workdir
 from vit_jax.train.evaluations import Evaluations
 from vit_jax.train.lock import LockLost
@@ -239,7 +240,7 @@ def test_unreadable_data_saves_the_work_so_far(tmp_path, monkeypatch, part):
 
 
 def test_weights_that_are_not_finite_are_never_saved(tmp_path, monkeypatch):
-    monkeypatch.setattr(loop, "_norm", lambda params: np.float32("inf"))
+    monkeypatch.setattr(course, "_norm", lambda params: np.float32("inf"))
     with pytest.raises(TrainingDiverged, match="at step 2: its update left weights"):
         train_and_evaluate(tiny_config(), tmp_path)
     assert complete_steps(tmp_path / "checkpoints") == []
@@ -378,7 +379,7 @@ def test_a_save_that_fails_in_the_background_ends_the_run_at_the_next_step(
     monkeypatch.setattr(ocp.CheckpointManager, "_finalize_checkpoint", fails_at_four)
     taken = []
     monkeypatch.setattr(Saving, "due", lambda self, step: step in (2, 4))
-    heed = loop.Run._heed
+    heed = Course._heed
 
     def patient(self):
         taken.append(self.steps.step)
@@ -386,7 +387,7 @@ def test_a_save_that_fails_in_the_background_ends_the_run_at_the_next_step(
             time.sleep(0.01)
         return heed(self)
 
-    monkeypatch.setattr(loop.Run, "_heed", patient)
+    monkeypatch.setattr(Course, "_heed", patient)
     with pytest.raises(SaveFailed, match="of step 4 .* the wire is cut"):
         train_and_evaluate(tiny_config(schedule__total_steps=50), tmp_path)
     assert taken[-1] == 4

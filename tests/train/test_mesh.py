@@ -68,3 +68,19 @@ def test_every_leaf_of_a_tree_gets_a_sharding():
     found = meshes.shardings(tree, mesh)
     assert found["head"]["kernel"].spec == PartitionSpec("fsdp", "tensor")
     assert found["head"]["bias"].spec == PartitionSpec()
+
+
+def test_a_batch_of_any_size_is_spread_with_examples_of_weight_0():
+    mesh = meshes.local_mesh()
+    batch = {
+        "image": np.full((11, 2, 2, 1), 7, np.uint8),
+        "label": np.arange(11, dtype=np.int32),
+        "weight": np.ones(11, np.float32),
+        "index": np.arange(11),
+    }
+    (found,) = meshes.spread([batch], mesh)
+    assert found["image"].addressable_shards[0].data.shape == (2, 2, 2, 1)
+    assert len(found["image"].sharding.device_set) == 8
+    np.testing.assert_array_equal(found["weight"], [1] * 11 + [0] * 5)
+    np.testing.assert_array_equal(found["label"][:11], np.arange(11))
+    assert len(found["index"]) == 16

@@ -9,7 +9,8 @@ import pytest
 from tests.data.pictures import write_folder
 from tests.train.digits import tiny_config
 from vit_jax.train import mixing, preview
-from vit_jax.train.inputs import mixing_values, open_inputs
+from vit_jax.train.augment import mixing_values
+from vit_jax.train.inputs import open_inputs
 from vit_jax.train.step import step_keys
 
 
@@ -74,9 +75,29 @@ def test_originals_are_those_of_repeated_images(rows):
     config.augment.flip = 0.0
     config.augment.repeats = 2
     preview.write_preview(config, "sheet.png", 6)
-    (_, originals, _), (_, changed, _) = rows[0]
+    (_, originals, _), (_, changed, _), _ = rows[0]
     for original, image in zip(originals, changed, strict=True):
         np.testing.assert_array_equal(original, image)
+
+
+def test_the_last_row_is_what_evaluation_makes_of_the_same_images(rows, tmp_path):
+    write_folder(tmp_path / "train", {"a": 3, "b": 3})
+    config = tiny_config()
+    config.data.source = str(tmp_path)
+    config.data.train.batch_size = 6
+    config.data.eval.resize = "center"
+    config.data.eval.crop_fraction = 0.5
+    preview.write_preview(config, "sheet.png", 6)
+    title, images, captions = rows[0][-1]
+    assert title == "as evaluation sees them"
+    assert captions == rows[0][0][2]
+    # In the order of the source, as the run's own evaluation reads it.
+    config.data.eval.split = "train"
+    config.data.eval.batch_size = 6
+    (batch,) = open_inputs(config).eval_batches()
+    found = sorted(image.tobytes() for image in images)
+    assert found == sorted(image.tobytes() for image in batch["image"])
+    assert len(set(found)) == 6
 
 
 def test_no_evaluation_split_is_needed_and_bad_images_are_shown_black(rows, tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 
+import jax
 import numpy as np
 import pytest
 
@@ -46,6 +47,14 @@ def test_the_command_prints_a_table_or_json(workdir, capsys):
 def test_figures_are_those_of_other_batch_sizes(workdir):
     found = [probe(workdir, shots=(5,), seeds=1, batch_size=size) for size in (64, 500)]
     np.testing.assert_allclose(found[0][0]["accuracy"], found[1][0]["accuracy"])
+
+
+def test_figures_are_those_of_one_device(workdir):
+    found = [
+        probe(workdir, shots=(5, 0), seeds=1, batch_size=50, devices=devices)
+        for devices in (jax.local_devices()[:1], None)
+    ]
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def predict_and_print(
 ) -> int:
     """Predicts the images at `paths`; returns the exit status."""
     from vit_jax.data.files import find_images
-    from vit_jax.evals.prediction import predict_files
+    from vit_jax.evals.prediction import any_colour, predict_files
     from vit_jax.models.adapt import ZERO_HEAD, head_is_zero
     from vit_jax.weights import load, make_logits
 
@@ -65,6 +65,12 @@ def predict_and_print(
     loaded = load(workdir, checkpoint)
     if head_is_zero(loaded.params):
         print(ZERO_HEAD, file=sys.stderr)
+    if loaded.preprocessing["channels"] == 1 and (file := any_colour(files)):
+        print(
+            f"note: images such as {file} have colours and become grey, as the model "
+            "takes them",
+            file=sys.stderr,
+        )
     predictions, unreadable = predict_files(
         make_logits(loaded.model, loaded.preprocessing),
         loaded.params,

@@ -4,36 +4,25 @@ Nothing is unpacked: plain tar files are read where their members lie. Only a gz
 tar is unzipped once, to the scratch folder that the caller gives.
 """
 
-import contextlib
 import dataclasses
-import gzip
 import io
-import shutil
-import struct
 import tarfile
-import uuid
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import scipy.io
-from scipy.io.matlab import MatReadError
 
 from vit_jax.data.bundled import ArraySource
 from vit_jax.data.labels import class_list, class_order
 from vit_jax.data.sources import Source
-
-_DAMAGE = (
-    tarfile.TarError,
-    gzip.BadGzipFile,
-    zlib.error,
-    EOFError,
-    ValueError,
-    IndexError,
-    TypeError,
-    struct.error,
-    MatReadError,
+from vit_jax.data.tars import (
+    TarSource,
+    damage_named,
+    plain_tar,
+    read_text,
+    tar_members,
+    tar_places,
 )
 
 
@@ -58,38 +47,6 @@ class Published:
     open_split: Callable[[Path, Path, str], Source]
 
 
-class TarSource:
-    """Image files inside plain tar files, read where they lie."""
-
-    def __init__(
-        self,
-        files: list[Path],
-        members: list[tuple[int, int, int, int, str]],
-        class_names: tuple[str, ...],
-    ):
-        self.class_names = class_names
-        self._files = [str(file) for file in files]
-        self._places = np.array([member[:3] for member in members], np.int64)
-        self._labels = np.array([member[3] for member in members], np.int32)
-        self._names = [member[4] for member in members]
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def __getitem__(self, index: int) -> tuple[bytes, int, str]:
-        file, offset, size = self._places[index].tolist()
-        with open(self._files[file], "rb") as opened:
-            opened.seek(offset)
-            data = opened.read(size)
-        return data, int(self._labels[index]), self.name(index)
-
-    def name(self, index: int) -> str:
-        return self._names[index]
-
-    def labels(self) -> np.ndarray:
-        return self._labels
-
-
 def open_imagenet(folder: Path, scratch: Path, split: str) -> TarSource:
     """ImageNet-2012 from its own archives; classes are WordNet ids in byte order, as
     every published model has them."""
@@ -98,20 +55,20 @@ def open_imagenet(folder: Path, scratch: Path, split: str) -> TarSource:
     labels = {name: number for number, name in enumerate(class_names)}
     if split == "train":
         file = folder / "ILSVRC2012_img_train.tar"
-        with _damage_named(file):
+        with damage_named(file):
             members = [
                 (0, offset, size, labels[Path(outer).stem], name)
-                for outer, start, _ in _members(file)
-                for name, offset, size in _members(file, start)
+                for outer, start, _ in tar_members(file)
+                for name, offset, size in tar_members(file, start)
             ]
     else:
         file = folder / "ILSVRC2012_img_val.tar"
         truth = _imagenet_truth(folder / "ILSVRC2012_devkit_t12.tar.gz")
-        with _damage_named(file):
+        with damage_named(file):
             members = [
                 (0, offset, size, labels[ids[number]], name)
                 for number, (name, offset, size) in zip(
-                    truth, sorted(_members(file)), strict=True
+                    truth, sorted(tar_members(file)), strict=True
                 )
             ]
     return TarSource([file], members, class_names)
@@ -120,13 +77,13 @@ def open_imagenet(folder: Path, scratch: Path, split: str) -> TarSource:
 def open_pets(folder: Path, scratch: Path, split: str) -> TarSource:
     """Oxford-IIIT Pets, 37 breeds; train is the authors' trainval."""
     lists = {"train": "annotations/trainval.txt", "test": "annotations/test.txt"}
-    lines = _text(folder / "annotations.tar.gz", lists[split]).splitlines()
+    lines = read_text(folder / "annotations.tar.gz", lists[split]).splitlines()
     rows = [line.split() for line in lines if line and line[0] != "#"]
     breeds = {int(row[1]): row[0].rsplit("_", 1)[0] for row in rows}
     class_names = class_list(breeds[key] for key in sorted(breeds))
-    images = _plain_tar(folder / "images.tar.gz", scratch)
-    with _damage_named(folder / "images.tar.gz"):
-        places = _places(images)
+    images = plain_tar(folder / "images.tar.gz", scratch)
+    with damage_named(folder / "images.tar.gz"):
+        places = tar_places(images)
         members = [(0, *places[row[0]], int(row[1]) - 1, row[0]) for row in rows]
     return TarSource([images], members, class_names)
 
@@ -136,9 +93,9 @@ def open_flowers(folder: Path, scratch: Path, split: str) -> TarSource:
     keys = {"train": "trnid", "val": "valid", "test": "tstid"}
     numbers = _table(folder / "setid.mat", keys[split])
     labels = _table(folder / "imagelabels.mat", "labels")
-    images = _plain_tar(folder / "102flowers.tgz", scratch)
-    with _damage_named(folder / "102flowers.tgz"):
-        places = _places(images)
+    images = plain_tar(folder / "102flowers.tgz", scratch)
+    with damage_named(folder / "102flowers.tgz"):
+        places = tar_places(images)
         members = [
             (0, *places[f"image_{number:05}"], int(labels[number - 1]) - 1, str(number))
             for number in numbers
@@ -150,7 +107,7 @@ def open_cifar(
     archive: str, classes: str, label_bytes: int, folder: Path, split: str
 ) -> ArraySource:
     """CIFAR from the binary version; its last label byte is the class."""
-    with _damage_named(folder / archive), tarfile.open(folder / archive) as tar:
+    with damage_named(folder / archive), tarfile.open(folder / archive) as tar:
         files = {Path(member.name).name: member for member in tar if member.isfile()}
         names = tar.extractfile(files[classes]).read().decode().split()
         wanted = sorted(
@@ -251,51 +208,15 @@ PUBLISHED = {
 }
 
 
-def _members(file: Path, start: int = 0) -> Iterator[tuple[str, int, int]]:
-    """(name, offset, size) of each file in a plain tar that begins at `start`."""
-    with open(file, "rb") as opened:
-        opened.seek(start)
-        with tarfile.open(fileobj=opened, mode="r:") as tar:
-            for member in tar:
-                if member.isfile():
-                    yield member.name, member.offset_data, member.size
-
-
-def _places(tar: Path) -> dict[str, tuple[int, int]]:
-    """Name without folder and suffix -> (offset, size) of each file in a plain tar."""
-    return {Path(name).stem: (offset, size) for name, offset, size in _members(tar)}
-
-
 def _table(file: Path, key: str) -> np.ndarray:
     """A table of numbers in a MATLAB file, as one row."""
-    with _damage_named(file):
+    with damage_named(file):
         return scipy.io.loadmat(file)[key].ravel()
-
-
-def _plain_tar(file: Path, scratch: Path) -> Path:
-    """A gzipped tar, unzipped once."""
-    plain = scratch / f"{file.name}.tar"
-    if not plain.exists():
-        scratch.mkdir(parents=True, exist_ok=True)
-        fresh = scratch / f"{file.name}.{uuid.uuid4().hex}.tmp"
-        with (
-            _damage_named(file),
-            gzip.open(file, "rb") as zipped,
-            open(fresh, "wb") as output,
-        ):
-            shutil.copyfileobj(zipped, output, 2**20)
-        fresh.replace(plain)
-    return plain
-
-
-def _text(archive: Path, member: str) -> str:
-    with _damage_named(archive), tarfile.open(archive) as tar:
-        return tar.extractfile(member).read().decode()
 
 
 def _imagenet_ids(devkit: Path) -> dict[int, str]:
     """ILSVRC number 1 .. 1000 -> WordNet id, from the kit's meta.mat."""
-    with _damage_named(devkit), tarfile.open(devkit) as tar:
+    with damage_named(devkit), tarfile.open(devkit) as tar:
         data = tar.extractfile("ILSVRC2012_devkit_t12/data/meta.mat").read()
         synsets = scipy.io.loadmat(io.BytesIO(data), squeeze_me=True)["synsets"]
         leaves = [row for row in synsets if row["num_children"] == 0]
@@ -305,22 +226,6 @@ def _imagenet_ids(devkit: Path) -> dict[int, str]:
 def _imagenet_truth(devkit: Path) -> list[int]:
     """The ILSVRC number of each validation image, in the order of their names."""
     member = "ILSVRC2012_devkit_t12/data/ILSVRC2012_validation_ground_truth.txt"
-    text = _text(devkit, member)
-    with _damage_named(devkit):
+    text = read_text(devkit, member)
+    with damage_named(devkit):
         return [int(line) for line in text.split()]
-
-
-@contextlib.contextmanager
-def _damage_named(file: Path) -> Iterator[None]:
-    """Turns what a damaged archive makes readers raise into one sentence.
-
-    Raises:
-      ValueError: the file is damaged, or lacks what its publisher put there.
-    """
-    try:
-        yield
-    except KeyError as error:
-        raise ValueError(f"{file} is damaged: it lacks {error}.") from error
-    except _DAMAGE as error:
-        reason = str(error) or type(error).__name__
-        raise ValueError(f"{file} is damaged: {reason}.") from error

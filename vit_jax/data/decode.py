@@ -25,6 +25,7 @@ from PIL import Image as pillow
 from PIL import ImageOps, UnidentifiedImageError
 
 from vit_jax.data.orientation import TURNS, may_be_turned, turned
+from vit_jax.data.pixels import as_array, as_image, drafted, plain
 
 # Pillow has some forty readers, of which one runs Ghostscript: bytes from strangers
 # meet these alone. JPEG's hands on MPO, what cameras write with several pictures.
@@ -34,6 +35,8 @@ _JPEG_SHRINKS = (1, 2, 4, 8)
 _JPEG_SPACES = {"Gray", "YCbCr", "RGB"}
 _ORIENTATION = 0x0112
 _ARRAY_CHANNELS = (1, 2, 3, 4)
+# With 1 bit, 8, 16 or 32 bits, floats, alpha.
+_GREY_MODES = ("1", "L", "I", "F")
 _REASONS = (
     OSError,
     ValueError,
@@ -110,6 +113,20 @@ def decode(image: bytes | np.ndarray, channels: int) -> np.ndarray:
     return open_picture(image, channels).pixels()
 
 
+def has_colour(image: bytes | np.ndarray) -> bool:
+    """Whether an image is of a kind that holds colours, by its header alone.
+
+    False for what is no image.
+    """
+    if not isinstance(image, bytes):
+        return image.ndim == 3 and image.shape[-1] >= 3
+    try:
+        with pillow.open(io.BytesIO(image), formats=_FORMATS) as opened:
+            return not opened.mode.startswith(_GREY_MODES)
+    except _REASONS:
+        return False
+
+
 class _ArrayPicture:
     """Pixels that are there already."""
 
@@ -124,7 +141,7 @@ class _ArrayPicture:
             )
         if pixels.shape[-1] != channels:
             mode = "RGB" if channels == 3 else "L"
-            pixels = _as_array(_plain(as_image(pixels)).convert(mode))
+            pixels = as_array(plain(as_image(pixels)).convert(mode))
         self.shape = pixels.shape[:2]
         self._pixels = pixels
 
@@ -132,7 +149,7 @@ class _ArrayPicture:
         return self._pixels
 
     def draft(self, shrink: int) -> np.ndarray:
-        return _drafted(as_image(self._pixels), shrink)
+        return drafted(as_image(self._pixels), shrink)
 
 
 class _JpegPicture:
@@ -169,10 +186,10 @@ class _JpegPicture:
             )
         except ValueError as error:
             return self._by_pillow(error).draft(shrink)
-        drafted = turned(stored, *self._turn)
+        pixels = turned(stored, *self._turn)
         if shrink == scaled:
-            return drafted
-        return _drafted(as_image(drafted), shrink // scaled)
+            return pixels
+        return drafted(as_image(pixels), shrink // scaled)
 
     def _by_pillow(self, error: ValueError) -> "_FilePicture":
         """Harmless faults, such as stray bytes, are errors here as well: Pillow tells.
@@ -203,30 +220,17 @@ class _FilePicture:
         self._channels = channels
 
     def pixels(self) -> np.ndarray:
-        return _as_array(self._converted())
+        return as_array(self._converted())
 
     def draft(self, shrink: int) -> np.ndarray:
-        return _drafted(self._converted(), shrink)
+        return drafted(self._converted(), shrink)
 
     def _converted(self) -> pillow.Image:
         try:
             upright = ImageOps.exif_transpose(self._opened)
-            return _plain(upright).convert("RGB" if self._channels == 3 else "L")
+            return plain(upright).convert("RGB" if self._channels == 3 else "L")
         except _REASONS as error:
             raise UnreadableImage(_reason(error)) from error
-
-
-def _plain(image: pillow.Image) -> pillow.Image:
-    """An image that Pillow converts to RGB or grey by the rules above."""
-    if image.mode.startswith("I"):
-        values = np.asarray(image).astype(np.int64)
-        return pillow.fromarray((values.clip(0, 65535) / 257 + 0.5).astype(np.uint8))
-    if image.mode == "F":
-        raise ValueError("float pixels have no agreed range; save it with 8 or 16 bits")
-    if image.has_transparency_data:
-        white = pillow.new("RGBA", image.size, (255, 255, 255, 255))
-        return pillow.alpha_composite(white, image.convert("RGBA"))
-    return image
 
 
 def _jpeg_orientation(data: bytes) -> int:
@@ -238,24 +242,6 @@ def _jpeg_orientation(data: bytes) -> int:
     except _REASONS as error:
         raise ValueError("EXIF") from error
     return orientation if orientation in TURNS else 1
-
-
-def _drafted(image: pillow.Image, shrink: int) -> np.ndarray:
-    if shrink > 1:
-        image = image.reduce(shrink)
-    return _as_array(image)
-
-
-def as_image(pixels: np.ndarray) -> pillow.Image:
-    """A Pillow image of uint8 [Y, X, C]: grey, RGB, or either with alpha."""
-    if pixels.shape[-1] == 1:
-        return pillow.fromarray(pixels[..., 0])
-    return pillow.fromarray(pixels)
-
-
-def _as_array(image: pillow.Image) -> np.ndarray:
-    pixels = np.asarray(image)
-    return pixels.reshape(*pixels.shape[:2], -1)
 
 
 def _reason(error: Exception) -> str:

@@ -6,7 +6,8 @@ import io
 import numpy as np
 from PIL import Image as pillow
 
-from vit_jax.data.decode import UnreadableImage, as_image, decode
+from vit_jax.data.decode import UnreadableImage, decode
+from vit_jax.data.pixels import as_image
 from vit_jax.data.records import pack
 from vit_jax.data.sources import Source
 

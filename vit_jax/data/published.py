@@ -89,5 +89,6 @@ def _how_to_prepare(name: str, folder: str) -> str:
         f"tfds:{name} is not prepared as ArrayRecord in {folder}; run `python -c "
         f'"import tensorflow_datasets as tfds; {call}"`. That needs TensorFlow where '
         "the set's images come as arrays and not as files; `vit_jax data prepare` "
-        "makes ImageNet, CIFAR, Pets and Flowers without."
+        "makes ImageNet, CIFAR, Pets and Flowers without. Or name a folder with "
+        "train/CLASS/… and test/CLASS/…: --config.data.source=FOLDER."
     )

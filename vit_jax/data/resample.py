@@ -4,7 +4,8 @@ import cv2
 import numpy as np
 from PIL import Image as pillow
 
-from vit_jax.data.decode import Picture, as_image
+from vit_jax.data.decode import Picture
+from vit_jax.data.pixels import as_image
 
 # (top, left, height, width) in pixels.
 Box = tuple[float, float, float, float]

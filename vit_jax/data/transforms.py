@@ -8,7 +8,8 @@ from typing import Protocol
 import numpy as np
 from PIL import Image as pillow
 
-from vit_jax.data.decode import Picture, as_image
+from vit_jax.data.decode import Picture
+from vit_jax.data.pixels import as_image
 from vit_jax.data.resample import Box, resize, sampled
 
 RESIZES = ("stretch", "center")

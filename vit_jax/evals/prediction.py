@@ -1,5 +1,6 @@
 """Class probabilities of image files."""
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -7,7 +8,7 @@ import jax
 import numpy as np
 from etils import epath
 
-from vit_jax.data.decode import UnreadableImage
+from vit_jax.data.decode import UnreadableImage, has_colour
 from vit_jax.data.preprocess import preprocess
 
 # Most images of one call of the model; the last call is filled up to the same shape.
@@ -61,6 +62,16 @@ def predict_files(
             for file, row in zip(images, rows, strict=True)
         ]
     return predictions, unreadable
+
+
+def any_colour(files: Sequence[str]) -> str:
+    """A file that holds colours, which a grey model doesn't see; "" where the first
+    ones have none."""
+    for file in files[:_BATCH]:
+        with contextlib.suppress(OSError):
+            if has_colour(epath.Path(file).read_bytes()):
+                return file
+    return ""
 
 
 def _top(row: np.ndarray, class_names: Sequence[str], top: int) -> list[dict[str, Any]]:

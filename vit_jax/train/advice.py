@@ -2,10 +2,11 @@
 
 from ml_collections import ConfigDict
 
+from vit_jax.data.decode import has_colour
 from vit_jax.models.variants import ResNetSpec, resolve
 from vit_jax.train import mesh as meshes
 from vit_jax.train.assemble import Parts
-from vit_jax.train.inputs import augment_values
+from vit_jax.train.augment import augment_values
 from vit_jax.weights import model_fields
 
 # A plain ViT from scratch stays behind a convolutional network well above this
@@ -35,6 +36,22 @@ def large_batch(parts: Parts) -> str:
     return (
         f"note: a batch of {size} is more than the {count:,} training "
         "images, so each step sees some of them several times"
+    )
+
+
+def grey_model(parts: Parts) -> str:
+    """A line where a model of grey images gets colour ones; else empty.
+
+    The first training example tells.
+    """
+    if parts.config.model.channels != 1:
+        return ""
+    image, _, name = parts.inputs.train_source[0]
+    if not has_colour(image):
+        return ""
+    return (
+        f"note: images such as {name} have colours and become grey, since "
+        "model.channels=1; set it to 3 to train on colours"
     )
 
 

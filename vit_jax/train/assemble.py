@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import optax
 from flax import linen as nn
 from ml_collections import ConfigDict
@@ -25,13 +24,12 @@ from vit_jax.train.faults import Faults, batch_faults, best_faults
 from vit_jax.train.initial import Initial
 from vit_jax.train.inputs import Inputs, open_inputs
 from vit_jax.train.optimizer import make_optimizer
-from vit_jax.train.sized import SizedParts, Traced, sized_parts, trace
+from vit_jax.train.sized import SizedParts, Traced, sized_parts, traced_model
 from vit_jax.train.stages import Stage, plan_stages, scale_by_stage
 from vit_jax.train.state import Init, TrainState
 from vit_jax.weights import (
     Loaded,
     abstract_params,
-    build_model,
     make_logits,
     model_fields,
 )
@@ -97,7 +95,7 @@ def assemble(
     if inputs is not None:
         found.extend(_settle_classes(config, inputs))
     loaded = found.attempt(lambda: initial.read(config, resumed=resumed), "init.")
-    model = found.attempt(lambda: _model(config), "model.", "train.compute_dtype")
+    model = found.attempt(lambda: traced_model(config), "model.", "train.compute_dtype")
     size = None if inputs is None else inputs.num_examples
     keys = ("schedule.", "data.train.batch_size")
     total_steps = found.attempt(lambda: durations.total_steps(config, size), *keys)
@@ -139,26 +137,6 @@ def _settle_classes(config: ConfigDict, inputs: Inputs) -> list[str]:
             "take as many as the data has."
         ]
     return []
-
-
-def _model(config: ConfigDict) -> Traced:
-    """The model, with its image size proved by tracing it (nothing is compiled)."""
-    try:
-        resolve(config.model.variant, {})
-    except ValueError as error:
-        raise ValueError(f"model.variant={config.model.variant}: {error}") from error
-    try:
-        module = build_model(
-            config.model.to_dict(),
-            num_classes=config.model.num_classes or 1,
-            dtype=jnp.dtype(config.train.compute_dtype),
-            scan=config.train.scan,
-            remat=config.train.remat,
-        )
-        return trace(module, _image_shape(config))
-    except ValueError as error:
-        lines = str(error).splitlines()
-        raise ValueError("\n".join(f"model.{line}" for line in lines)) from error
 
 
 def _image_shape(config: ConfigDict) -> tuple[int, int, int]:

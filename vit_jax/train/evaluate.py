@@ -2,9 +2,10 @@
 
 import collections
 import csv
+import dataclasses
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
@@ -17,7 +18,8 @@ from vit_jax.data.sources import Source
 from vit_jax.evals import classification, confusion
 from vit_jax.evals.real import read_real, real_accuracy
 from vit_jax.models.adapt import ZERO_HEAD, head_is_zero
-from vit_jax.train.inputs import open_evaluation
+from vit_jax.train import mesh as meshes
+from vit_jax.train.inputs import Evaluation, open_evaluation
 from vit_jax.weights import Loaded, load, make_logits
 from vit_jax.workdir import Workdir, read_json
 
@@ -34,6 +36,7 @@ def evaluate_workdir(
     per_class: bool = False,
     confusion_file: str | None = None,
     real: str | None = None,
+    devices: Sequence[jax.Device] | None = None,
 ) -> dict[str, Any]:
     """Figures of a checkpoint on the run's evaluation sets, or on another set.
 
@@ -46,6 +49,7 @@ def evaluate_workdir(
       per_class: adds "per_class" and "mean_class_accuracy".
       confusion_file: a .csv or .json that the confusion matrix is written to.
       real: path of ImageNet-ReaL's real.json; adds "real_accuracy".
+      devices: share each batch; None: all of this process. They change no figure.
 
     Raises:
       FileNotFoundError: no workdir, no such checkpoint or no data.
@@ -66,6 +70,9 @@ def evaluate_workdir(
             f"{path} was trained without evaluation (data.eval.split is empty); name a "
             "split with --split."
         )
+    mesh = meshes.local_mesh(devices)
+    params = jax.device_put(loaded.params, meshes.replicated(mesh))
+    loaded = dataclasses.replace(loaded, params=params)
     skipped: collections.Counter[str] = collections.Counter()
     data = open_evaluation(config, loaded.class_names, skipped=skipped)
     sums = classification.make_sums(make_logits(loaded.model, loaded.preprocessing))
@@ -73,16 +80,16 @@ def evaluate_workdir(
         "step": loaded.step,
         "source": config.data.eval.source,
         "split": config.data.eval.split,
-    } | classification.evaluate(sums, loaded.params, data.batches())
+    } | classification.evaluate(sums, params, meshes.spread(data.batches(), mesh))
     if per_class or confusion_file or real_labels:
         figures |= _from_predictions(
-            loaded, data, per_class, confusion_file, real_labels
+            loaded, data, mesh, per_class, confusion_file, real_labels
         )
     if head_is_zero(loaded.params):
         figures["warning"] = ZERO_HEAD
     if others:
         figures["sets"] = {
-            name: _figures_of(config, loaded, sums, address, part, skipped)
+            name: _figures_of(config, loaded, sums, mesh, address, part, skipped)
             for name, address, part in others
         }
     if skipped:
@@ -94,18 +101,21 @@ def _figures_of(
     config: ConfigDict,
     loaded: Loaded,
     sums: Any,
+    mesh: jax.sharding.Mesh,
     address: str,
     split: str,
     skipped: collections.Counter[str],
 ) -> dict[str, float]:
     config.data.eval.source, config.data.eval.split = address, split
     data = open_evaluation(config, loaded.class_names, skipped=skipped)
-    return classification.evaluate(sums, loaded.params, data.batches())
+    batches = meshes.spread(data.batches(), mesh)
+    return classification.evaluate(sums, loaded.params, batches)
 
 
 def _from_predictions(
     loaded: Loaded,
-    data: Any,
+    data: Evaluation,
+    mesh: jax.sharding.Mesh,
     per_class: bool,
     confusion_file: str | None,
     real_labels: list[frozenset[int]] | None,
@@ -113,7 +123,9 @@ def _from_predictions(
     """Figures that need each prediction; writes the confusion matrix."""
     logits_of = make_logits(loaded.model, loaded.preprocessing)
     found = confusion.predict_all(
-        confusion.make_predictions(logits_of), loaded.params, data.batches()
+        confusion.make_predictions(logits_of),
+        loaded.params,
+        meshes.spread(data.batches(), mesh),
     )
     outputs = jax.eval_shape(logits_of, loaded.params, _image_shape(loaded)).shape[-1]
     names = class_labels(loaded.class_names, outputs)

@@ -89,3 +89,16 @@ def best_faults(config: ConfigDict) -> list[str]:
         f"checkpoint.best_metric={config.checkpoint.best_metric} must be one of "
         f"{', '.join(figures)}."
     ]
+
+
+def channel_faults(config: ConfigDict) -> list[str]:
+    """Means and deviations that are not of the model's channels."""
+    channels = config.model.channels
+    faults = []
+    for key in ("mean", "std"):
+        values = tuple(config.data[key])
+        if len(values) not in (1, channels):
+            faults.append(
+                f"data.{key}={values} must be one number or {channels}, one a channel."
+            )
+    return faults

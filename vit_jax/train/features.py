@@ -20,7 +20,8 @@ from vit_jax.layers.normalize import normalize
 from vit_jax.models.variants import resolve
 from vit_jax.train import mesh as meshes
 from vit_jax.train import mixing
-from vit_jax.train.inputs import Inputs, augment_values, training_pass
+from vit_jax.train.augment import augment_values
+from vit_jax.train.inputs import Inputs, training_pass
 from vit_jax.train.stages import Stage
 from vit_jax.weights import model_fields
 

@@ -12,19 +12,16 @@ from ml_collections import ConfigDict
 
 from vit_jax import config as configuration
 from vit_jax.data import pipeline
-from vit_jax.data.color_jitter import ColorJitter
 from vit_jax.data.preprocess import describe
-from vit_jax.data.presets import PRESETS
-from vit_jax.data.randaugment import RandAugment
 from vit_jax.data.sources import Source, class_balanced_share, open_source
-from vit_jax.data.transforms import EvalTransform, Step, TrainTransform
+from vit_jax.data.transforms import EvalTransform
+from vit_jax.train.augment import augment_faults, augment_values, train_transform
+from vit_jax.train.faults import channel_faults
 from vit_jax.train.stages import Stage
 
 Batches = Iterator[dict[str, np.ndarray]]
 
 _LOG = logging.getLogger(__name__)
-_JITTERS = ("brightness", "contrast", "saturation", "hue")
-_ON_DEVICE = ("label_smoothing", "mixup", "cutmix", "cutmix_probability", "erasing")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +66,7 @@ def open_inputs(
       ValueError: faults of the data keys or of the data, a line each.
       FileNotFoundError: a source or a split is not there.
     """
-    faults = [*_channel_faults(config), *_augment_faults(config)]
+    faults = [*channel_faults(config), *augment_faults(config)]
     if faults:
         raise ValueError("\n".join(faults))
     source = _open(config.data.source, config.data.train.split, "data.train.split")
@@ -186,51 +183,6 @@ def preprocessing_of(config: ConfigDict) -> dict[str, Any]:
     )
 
 
-def train_transform(
-    config: ConfigDict, image_size: tuple[int, int] | None = None
-) -> TrainTransform:
-    """What happens to each training image on the host.
-
-    Args:
-      image_size: (rows, columns) of a stage; None: the model's.
-    """
-    augment = augment_values(config)
-    return TrainTransform(
-        image_size=image_size or configuration.image_shape(config),
-        crop=augment["crop"],
-        crop_area=tuple(augment["crop_area"]),
-        crop_aspect=tuple(augment["crop_aspect"]),
-        shift=augment["shift"],
-        flip=augment["flip"],
-        steps=tuple(_steps(augment)),
-    )
-
-
-def mixing_values(config: ConfigDict) -> dict[str, float]:
-    """What happens to training batches on the device: keywords of `mixing.prepare`."""
-    augment = augment_values(config)
-    return {key: augment[key] for key in _ON_DEVICE}
-
-
-def augment_values(config: ConfigDict) -> dict[str, Any]:
-    """The augment group, with the preset's values in place."""
-    values = config.augment.to_dict()
-    return values | PRESETS.get(values["preset"], {})
-
-
-def _steps(augment: dict[str, Any]) -> Iterator[Step]:
-    jitter = {key: augment[f"jitter_{key}"] for key in _JITTERS}
-    if any(jitter.values()):
-        yield ColorJitter(**jitter)
-    if augment["randaugment_layers"]:
-        yield RandAugment(
-            layers=augment["randaugment_layers"],
-            magnitude=augment["randaugment_magnitude"],
-            magnitude_std=augment["randaugment_std"],
-            probability=augment["randaugment_probability"],
-        )
-
-
 def _train_batches(
     config: ConfigDict,
     source: Source,
@@ -294,39 +246,3 @@ def _open(
 def _kind(error: Exception) -> type[Exception]:
     """What to raise with more words: a subclass may take other arguments."""
     return FileNotFoundError if isinstance(error, FileNotFoundError) else ValueError
-
-
-def _channel_faults(config: ConfigDict) -> list[str]:
-    channels = config.model.channels
-    faults = []
-    for key in ("mean", "std"):
-        values = tuple(config.data[key])
-        if len(values) not in (1, channels):
-            faults.append(
-                f"data.{key}={values} must be one number or {channels}, one a channel."
-            )
-    return faults
-
-
-def _augment_faults(config: ConfigDict) -> list[str]:
-    faults = []
-    for key in ("crop_area", "crop_aspect"):
-        values = tuple(config.augment[key])
-        if len(values) != 2 or not 0 < values[0] <= values[1]:
-            faults.append(
-                f"augment.{key}={values} must be two numbers above 0, the "
-                "smaller first."
-            )
-    return [*faults, *_preset_faults(config)]
-
-
-def _preset_faults(config: ConfigDict) -> list[str]:
-    """Keys that a preset decides and that are changed all the same."""
-    defaults = configuration.default_config().augment
-    return [
-        f"augment.{key}={config.augment[key]} and augment.preset="
-        f"{config.augment.preset} both decide it; leave {key} at its default, or set "
-        "augment.preset=custom."
-        for key in PRESETS.get(config.augment.preset, {})
-        if config.augment[key] != defaults[key]
-    ]

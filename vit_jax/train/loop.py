@@ -1,43 +1,31 @@
-"""The training loop: steps, checkpoints, evaluations, in an order that survives kills.
-
-At step k the journal's row comes first, then the checkpoint, then the evaluation. So a
-checkpoint never lacks rows of the journal, and an evaluation that fails loses no work.
-"""
+"""The training loop: how a run begins, goes on step by step, and ends."""
 
 import contextlib
 import dataclasses
-import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
-import optax
 from ml_collections import ConfigDict
 
-from vit_jax.checkpoint import SaveFailed, complete_steps
+from vit_jax.checkpoint import complete_steps
 from vit_jax.train import advice, features, messages, resume
 from vit_jax.train import mesh as meshes
-from vit_jax.train.agreement import Agreement
 from vit_jax.train.assemble import Parts, assemble
 from vit_jax.train.best import Best
+from vit_jax.train.course import Course
 from vit_jax.train.evaluations import Evaluations
 from vit_jax.train.interrupt import StopRequest
-from vit_jax.train.lock import LockLost, hold_for_all
+from vit_jax.train.lock import hold_for_all
 from vit_jax.train.metrics import Metrics
 from vit_jax.train.progress import Progress
 from vit_jax.train.restoring import fresh_state, restore_newest
 from vit_jax.train.saving import Saving
-from vit_jax.train.stages import Stage, stage_after
+from vit_jax.train.stages import Stage
 from vit_jax.train.state import TrainState
-from vit_jax.train.steps import IN_FLIGHT, Steps, TrainingDiverged
-from vit_jax.workdir import DiskFull, Workdir
-
-_norm = jax.jit(optax.tree.norm)
-
-
-class _Stopped(Exception):
-    """A signal asked the run to stop."""
+from vit_jax.train.steps import Steps, TrainingDiverged
+from vit_jax.workdir import Workdir
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,7 +92,6 @@ class Run:
         self.config = parts.config
         self.workdir = workdir
         self.stop = stop
-        self.stopped_by = 0
         self.resources = resources
         # Process 0 speaks and writes for all; checkpoints are written by all.
         self.leads = jax.process_index() == 0
@@ -117,7 +104,6 @@ class Run:
             total=parts.total_steps, enabled=self.config.log.progress and self.leads
         )
         self.evaluations = Evaluations(parts, self.metrics, self.progress)
-        self.agree = Agreement(lag=IN_FLIGHT)
 
     def execute(self) -> Result:
         """Trains from the restored step to the last; see `train_and_evaluate`."""
@@ -136,13 +122,12 @@ class Run:
             return self._result(saved)
         self.progress.say(messages.introduction(self.parts))
         notes = [advice.large_batch(self.parts)]
-        notes += [] if saved else [advice.few_images(self.parts)]
+        if not saved:
+            notes += [advice.few_images(self.parts), advice.grey_model(self.parts)]
         for note in filter(None, notes):
             self.progress.say(note)
         self._open(*self._first_state(saved))
-        with contextlib.suppress(_Stopped), self._saves_on_error():
-            self._train()
-        return self._ended()
+        return self._ended(self.course.run(self._batches))
 
     def _nothing_left(self, saved: int) -> bool:
         if not self.evaluations.done(saved):
@@ -185,7 +170,7 @@ class Run:
         self.resources.callback(self.saving.close)
         if self.leads:
             resume.describe_run(self.workdir, self.parts)
-        self.best = self._best(step)
+        best = self._best(step)
         if self.metrics.start(step) and not step:
             self.progress.say(messages.starts_anew())
         self.resources.callback(self.metrics.close)
@@ -199,31 +184,16 @@ class Run:
             self.progress,
             self._diverged,
         )
-
-    def _train(self) -> None:
-        """All steps, with what is due after each."""
-        steps = self.steps
-        if self.evaluations.due(steps.step):
-            self._evaluate_again()
-        train_batches = self._batches()
-        while not self._finished():
-            stage = stage_after(self.parts.stages, steps.step)
-            # What enters may be resized, which can't be undone: a run that stops at
-            # the border goes on from the state before. Then comes compiling.
-            self._save()
-            steps.enter(stage)
-            with contextlib.closing(train_batches(steps.step, stage)) as batches:
-                self._train_stage(stage, batches)
-
-    def _train_stage(self, stage: Stage, batches: Iterator[dict[str, Any]]) -> None:
-        steps = self.steps
-        while steps.step < stage.last_step:
-            minutes_passed = self._heed()
-            steps.advance(batches)
-            if self._finished() or minutes_passed or self.saving.due(steps.step):
-                self._save()
-            if self.evaluations.due(steps.step):
-                self._evaluate()
+        self.course = Course(
+            self.steps,
+            self.saving,
+            self.evaluations,
+            best,
+            self.metrics,
+            self.progress,
+            self.stop,
+            self.hold,
+        )
 
     def _batches(self) -> Callable[[int, Stage], Iterator[dict[str, Any]]]:
         """(step, stage) -> training batches: of images, or of features kept of them."""
@@ -240,97 +210,21 @@ class Run:
             found, seed=self.config.seed, part=meshes.batch_part(parts.mesh)
         )
 
-    def _evaluate_again(self) -> None:
-        """Makes up for what a kill cut off between a save and the next step."""
-        steps = self.steps
-        if not self.evaluations.done(steps.step):
-            self._evaluate()
-            return
-        row = self.metrics.last("eval/accuracy")
-        if self.best.lacks(row):
-            params = self.evaluations.params_of(steps.state, steps.image_size)
-            self._keep_if_best(row, params)
-
-    def _evaluate(self) -> None:
-        self.steps.settle()
-        steps = self.steps
-        if not self.evaluations.compiled:
-            # A signal meanwhile is answered late, perhaps after the notice is over.
-            self._save()
-        params = self.evaluations.params_of(steps.state, steps.image_size)
-        with steps.throughput.paused():
-            row = self.evaluations.run(steps.step, params, self._heed)
-            self._keep_if_best(row, params)
-
-    def _keep_if_best(self, row: dict[str, Any], params: Any) -> None:
-        if self.best.keep(row, params):
-            self.progress.say(self.best.sentence(row))
-
-    def _heed(self) -> bool:
-        """Stops the run if any process was told to; whether any finds a save due.
-
-        Raises:
-          SaveFailed: the save in the background could not be written.
-          LockLost: another run has taken the workdir over.
-        """
-        self.saving.check()
-        signal, minutes_passed, lost = self.agree(
-            self.stop.signal, self.saving.minutes_passed(), bool(self.hold.lost_to)
-        )
-        if lost:
-            raise self.hold.error()
-        if signal:
-            self.stopped_by = signal
-            raise _Stopped
-        return bool(minutes_passed)
-
-    @contextlib.contextmanager
-    def _saves_on_error(self) -> Iterator[None]:
-        """Unreadable data or a failed evaluation costs the run, not the work so far."""
-        try:
-            yield
-        except (TrainingDiverged, SaveFailed, DiskFull, LockLost):
-            raise
-        except Exception as error:
-            # All processes stop together. Any other error may be one process's own,
-            # and the others would not come to the save.
-            together = isinstance(error, _Stopped) or jax.process_count() == 1
-            if together and self.steps.intact():
-                self._save()
-            raise
-
-    def _save(self) -> None:
-        """Starts a save of this step unless it is saved; refuses a diverged state."""
-        steps = self.steps
-        steps.settle()
-        if steps.step == self.saving.saved_step:
-            return
-        if not math.isfinite(jax.device_get(_norm(steps.state.params))):
-            reason = "its update left weights that are not finite"
-            raise self._diverged(steps.step, reason)
-        self.metrics.flush()
-        with steps.throughput.paused():
-            self.saving.save(steps.step, steps.state)
-        self.agree.forget()
-
-    def _finished(self) -> bool:
-        return self.steps.step >= self.parts.total_steps
-
-    def _ended(self) -> Result:
+    def _ended(self, stopped_by: int) -> Result:
         self.progress.close()
         if self.parts.inputs.skipped:
             self.progress.say(messages.skipped_images(self.parts.inputs.skipped))
-        if self.stopped_by:
+        if stopped_by:
             self.saving.wait()
-            self.progress.say(messages.stopped(self.stopped_by, self.steps.step))
-        return self._result(self.steps.step)
+            self.progress.say(messages.stopped(stopped_by, self.steps.step))
+        return self._result(self.steps.step, stopped_by)
 
-    def _result(self, step: int) -> Result:
+    def _result(self, step: int, stopped_by: int = 0) -> Result:
         return Result(
             step=step,
-            finished=not self.stopped_by,
+            finished=not stopped_by,
             evaluation=self.metrics.last("eval/accuracy"),
-            stopped_by=self.stopped_by,
+            stopped_by=stopped_by,
         )
 
     def _diverged(self, step: int, reason: str) -> TrainingDiverged:

@@ -5,6 +5,7 @@ each layer. Model code knows nothing of this: the compiler follows the shardings
 """
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -54,6 +55,16 @@ def make_mesh(*, data: int, fsdp: int, tensor: int) -> Mesh:
     # Auto on purpose: jax.make_mesh's Explicit default would ask the model for
     # shardings wherever two operands meet.
     return jax.make_mesh(shape, AXES, axis_types=(AxisType.Auto,) * len(AXES))
+
+
+def local_mesh(devices: Sequence[jax.Device] | None = None) -> Mesh:
+    """A mesh that splits batches alone, over devices of this process.
+
+    Args:
+      devices: None: all of them.
+    """
+    devices = np.array(devices or jax.local_devices()).reshape(-1, 1, 1)
+    return Mesh(devices, AXES, axis_types=(AxisType.Auto,) * len(AXES))
 
 
 def batch_devices(mesh: Mesh) -> int:
@@ -137,3 +148,21 @@ def put_batch(batch: dict[str, np.ndarray], mesh: Mesh) -> dict[str, jax.Array]:
         for name, part in batch.items()
         if name != "index"
     }
+
+
+def spread(
+    batches: Iterable[dict[str, np.ndarray]], mesh: Mesh
+) -> Iterator[dict[str, Any]]:
+    """Batches over the devices of a `local_mesh`, whatever size they have.
+
+    What the devices don't share evenly is filled up with examples of weight 0. "index"
+    stays on the host, filled up likewise.
+    """
+    count = batch_devices(mesh)
+    for batch in batches:
+        missing = -len(batch["weight"]) % count
+        filled = {
+            name: np.pad(values, [(0, missing)] + [(0, 0)] * (values.ndim - 1))
+            for name, values in batch.items()
+        }
+        yield put_batch(filled, mesh) | {"index": filled["index"]}

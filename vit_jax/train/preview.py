@@ -15,11 +15,13 @@ from ml_collections import ConfigDict
 
 from vit_jax.data.contact_sheet import contact_sheet
 from vit_jax.data.decode import UnreadableImage, decode
+from vit_jax.data.preprocess import preprocess
 from vit_jax.data.randomness import shuffled
 from vit_jax.data.sources import Source
 from vit_jax.train import mixing
+from vit_jax.train.augment import augment_values, mixing_values
 from vit_jax.train.durations import total_steps
-from vit_jax.train.inputs import Inputs, augment_values, mixing_values, open_inputs
+from vit_jax.train.inputs import Inputs, open_inputs
 from vit_jax.train.stages import plan_stages
 from vit_jax.train.step import step_keys
 
@@ -31,9 +33,10 @@ def write_preview(config: ConfigDict, file: str | os.PathLike, count: int) -> No
     """Writes a contact sheet of the first `count` training examples.
 
     Its rows: the images as they are; after crop, flip and the other changes made on the
-    host; and, where the config mixes, as the model gets them, with mixed labels. All is
-    as in the run's first step (and the following ones, if `count` needs them). The
-    evaluation split isn't read.
+    host; where the config mixes, as the model gets them, with mixed labels; and what
+    evaluation and prediction would make of the same images. All is as in the run's
+    first step (and the following ones, if `count` needs them). The evaluation split
+    isn't read.
 
     Raises:
       ValueError: faults of the config or the data.
@@ -51,24 +54,27 @@ def write_preview(config: ConfigDict, file: str | os.PathLike, count: int) -> No
         for key in ("image", "label", "index")
     }
     names = [inputs.class_names[label] for label in shown["label"]]
+    originals, judged = _without_changes(config, inputs, shown["index"])
     rows = [
-        ("as they are", _originals(config, inputs, shown["index"]), names),
+        ("as they are", originals, names),
         ("after changes on the host", list(shown["image"]), names),
     ]
     values = mixing_values(config)
     if any(values[key] for key in ("label_smoothing", "mixup", "cutmix", "erasing")):
         rows.append(_mixed(config, inputs, drawn, count))
+    rows.append(("as evaluation sees them", judged, names))
     contact_sheet(rows).save(file)
 
 
-def _originals(
+def _without_changes(
     config: ConfigDict, inputs: Inputs, positions: np.ndarray
-) -> list[np.ndarray]:
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """(images as they are, the same made as for evaluation)."""
     source = inputs.train_source
     repeats = augment_values(config)["repeats"]
     examples = shuffled(config.seed, positions, len(source), repeats)
-    channels = config.model.channels
-    return [_original(source, int(example), channels) for example in examples]
+    originals = [_original(source, int(one), config.model.channels) for one in examples]
+    return originals, [preprocess(one, inputs.preprocessing) for one in originals]
 
 
 def _original(source: Source, example: int, channels: int) -> np.ndarray:

@@ -13,6 +13,7 @@ from vit_jax.data.preprocess import transform_of
 from vit_jax.data.sources import open_source
 from vit_jax.evals import features, fewshot
 from vit_jax.models.variants import VitSpec
+from vit_jax.train import mesh as meshes
 from vit_jax.weights import Loaded, load
 from vit_jax.workdir import Workdir, read_json
 
@@ -29,6 +30,7 @@ def probe(
     seeds: int = 3,
     batch_size: int = 128,
     checkpoint: str | int = "latest",
+    devices: Sequence[jax.Device] | None = None,
 ) -> list[dict[str, Any]]:
     """A row for each layer and number of shots: mean and deviation of test accuracy.
 
@@ -43,6 +45,7 @@ def probe(
       seeds: draws of examples.
       batch_size: images at a time; changes no figure.
       checkpoint: "latest", "best" or a step.
+      devices: share each batch; None: all of this process. They change no figure.
 
     Raises:
       FileNotFoundError: no workdir, checkpoint or data.
@@ -63,9 +66,13 @@ def probe(
             and loaded.spec.has_class_token,
         )
     )
+    mesh = meshes.local_mesh(devices)
+    params = jax.device_put(loaded.params, meshes.replicated(mesh))
     train, test = (
         features.collect(
-            features_of, loaded.params, _batches(loaded, images, batch_size)
+            features_of,
+            params,
+            meshes.spread(_batches(loaded, images, batch_size), mesh),
         )
         for images in (train_set, test_set)
     )

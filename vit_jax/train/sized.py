@@ -11,13 +11,15 @@ import optax
 from flax import linen as nn
 from ml_collections import ConfigDict
 
+from vit_jax import config as configuration
+from vit_jax.models.variants import resolve
 from vit_jax.train import features, mixing
 from vit_jax.train import mesh as meshes
-from vit_jax.train.inputs import mixing_values
+from vit_jax.train.augment import mixing_values
 from vit_jax.train.optimizer import trained_mask
 from vit_jax.train.state import Init, TrainState, abstract_state, make_init, placed
 from vit_jax.train.step import make_train_step
-from vit_jax.weights import grid_of
+from vit_jax.weights import build_model, grid_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +40,32 @@ def trace(module: nn.Module, image_shape: tuple[int, int, int]) -> Traced:
     """
     init = make_init(module, image_shape)
     return Traced(module, image_shape, init, jax.eval_shape(init, jax.random.key(0)))
+
+
+def traced_model(config: ConfigDict) -> Traced:
+    """The config's model, with its image size proved by tracing it.
+
+    Raises:
+      ValueError: faults of the model's keys, a line each.
+    """
+    try:
+        resolve(config.model.variant, {})
+    except ValueError as error:
+        raise ValueError(f"model.variant={config.model.variant}: {error}") from error
+    try:
+        module = build_model(
+            config.model.to_dict(),
+            num_classes=config.model.num_classes or 1,
+            dtype=jnp.dtype(config.train.compute_dtype),
+            scan=config.train.scan,
+            remat=config.train.remat,
+        )
+        return trace(
+            module, (*configuration.image_shape(config), config.model.channels)
+        )
+    except ValueError as error:
+        lines = str(error).splitlines()
+        raise ValueError("\n".join(f"model.{line}" for line in lines)) from error
 
 
 @dataclasses.dataclass(frozen=True)

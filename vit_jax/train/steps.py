@@ -52,7 +52,7 @@ class Steps:
         self.throughput = Throughput(stage_before(parts.stages, step).batch_size)
         self._metrics = metrics
         self._progress = progress
-        self._diverged = diverged
+        self.diverged = diverged
         self._pending: collections.deque = collections.deque()
         self._train_step = None
 
@@ -102,7 +102,7 @@ class Steps:
             self.throughput.step(waited)
             passed_over = nonfinite.passed_over(self.parts, step, figures)
             if passed_over.stops:
-                raise self._diverged(step, passed_over.reason)
+                raise self.diverged(step, passed_over.reason)
             if passed_over:
                 self._progress.say(passed_over.reason)
             self._report(step, figures, passed_over=bool(passed_over))

@@ -1,0 +1,85 @@
+"""From a config's augment group to what happens to training images, and where."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from ml_collections import ConfigDict
+
+from vit_jax import config as configuration
+from vit_jax.data.color_jitter import ColorJitter
+from vit_jax.data.presets import PRESETS
+from vit_jax.data.randaugment import RandAugment
+from vit_jax.data.transforms import Step, TrainTransform
+
+_JITTERS = ("brightness", "contrast", "saturation", "hue")
+_ON_DEVICE = ("label_smoothing", "mixup", "cutmix", "cutmix_probability", "erasing")
+
+
+def train_transform(
+    config: ConfigDict, image_size: tuple[int, int] | None = None
+) -> TrainTransform:
+    """What happens to each training image on the host.
+
+    Args:
+      image_size: (rows, columns) of a stage; None: the model's.
+    """
+    augment = augment_values(config)
+    return TrainTransform(
+        image_size=image_size or configuration.image_shape(config),
+        crop=augment["crop"],
+        crop_area=tuple(augment["crop_area"]),
+        crop_aspect=tuple(augment["crop_aspect"]),
+        shift=augment["shift"],
+        flip=augment["flip"],
+        steps=tuple(_steps(augment)),
+    )
+
+
+def mixing_values(config: ConfigDict) -> dict[str, float]:
+    """What happens to training batches on the device: keywords of `mixing.prepare`."""
+    augment = augment_values(config)
+    return {key: augment[key] for key in _ON_DEVICE}
+
+
+def augment_values(config: ConfigDict) -> dict[str, Any]:
+    """The augment group, with the preset's values in place."""
+    values = config.augment.to_dict()
+    return values | PRESETS.get(values["preset"], {})
+
+
+def augment_faults(config: ConfigDict) -> list[str]:
+    """What is wrong with the augment group as a whole."""
+    faults = []
+    for key in ("crop_area", "crop_aspect"):
+        values = tuple(config.augment[key])
+        if len(values) != 2 or not 0 < values[0] <= values[1]:
+            faults.append(
+                f"augment.{key}={values} must be two numbers above 0, the "
+                "smaller first."
+            )
+    return [*faults, *_preset_faults(config)]
+
+
+def _steps(augment: dict[str, Any]) -> Iterator[Step]:
+    jitter = {key: augment[f"jitter_{key}"] for key in _JITTERS}
+    if any(jitter.values()):
+        yield ColorJitter(**jitter)
+    if augment["randaugment_layers"]:
+        yield RandAugment(
+            layers=augment["randaugment_layers"],
+            magnitude=augment["randaugment_magnitude"],
+            magnitude_std=augment["randaugment_std"],
+            probability=augment["randaugment_probability"],
+        )
+
+
+def _preset_faults(config: ConfigDict) -> list[str]:
+    """Keys that a preset decides and that are changed all the same."""
+    defaults = configuration.default_config().augment
+    return [
+        f"augment.{key}={config.augment[key]} and augment.preset="
+        f"{config.augment.preset} both decide it; leave {key} at its default, or set "
+        "augment.preset=custom."
+        for key in PRESETS.get(config.augment.preset, {})
+        if config.augment[key] != defaults[key]
+    ]
