@@ -31,6 +31,7 @@ CORE = [
     "simplejpeg>=1.9.0",
     "tensorboardX>=2.6.5",
     "tensorflow-datasets>=4.9.10",
+    "tensorstore>=0.1.86",
     "tqdm>=4.70.1",
 ]
 GCS = ["etils[epath-gcs]>=1.15.0"]

@@ -11,6 +11,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from fsspec.implementations.memory import MemoryFileSystem
 
+_WRITING = threading.Lock()
+
 
 class ObjectStore(MemoryFileSystem):
     """Objects by path; there is no appending."""
@@ -61,14 +63,29 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self):
         path = self._bucket() + "/" + self._query("name")
-        self.objects.pipe_file(
-            path, self.rfile.read(int(self.headers["Content-Length"]))
-        )
-        self._answer_json(self._described(path))
+        data = self.rfile.read(int(self.headers["Content-Length"]))
+        with _WRITING:
+            if not self._is_as_expected(path):
+                self._answer(412)
+                return
+            self.objects.pipe_file(path, data)
+            described = self._described(path)
+        self._answer_json(described)
 
     def do_DELETE(self):
-        self.objects.rm_file(self._path())
-        self._answer(204)
+        with _WRITING:
+            as_expected = self._is_as_expected(self._path())
+            if as_expected:
+                self.objects.rm_file(self._path())
+        self._answer(204 if as_expected else 412)
+
+    def _is_as_expected(self, path):
+        """Whether an object is of the generation that is asked for; 0: absent."""
+        expected = self._query("ifGenerationMatch")
+        found = "0"
+        if self.objects.isfile(path):
+            found = self._described(path)["generation"]
+        return expected in ("", found)
 
     def log_message(self, *arguments):
         """Says nothing."""

@@ -7,11 +7,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
 from etils import epath
 
 from vit_jax.train import lock
+from vit_jax.train.conditional import ConditionalFile
 
 HOLD = """
 import sys, time
@@ -59,60 +62,127 @@ def test_a_holder_that_wrote_nothing_yet_is_refused_all_the_same(tmp_path):
             lock.hold_for_all(contextlib.ExitStack(), file)
 
 
+def name_holder(file, **holder):
+    """Writes as another run would, without a look."""
+    file.write_text(json.dumps(lock._holder() | {"time": time.time()} | holder))
+
+
 @pytest.fixture
 def in_store(object_store, monkeypatch):
     monkeypatch.setattr(lock, "_SETTLE_SECONDS", 0.0)
     return object_store / "run.lock"
 
 
-def test_in_a_store_a_living_holder_is_refused_and_an_ended_one_is_gone(in_store):
+@pytest.fixture
+def without_locks(tmp_path, monkeypatch):
+    """A file on a file system that knows no locks."""
+
+    def unknown(stream, operation):
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(lock.fcntl, "flock", unknown)
+    monkeypatch.setattr(lock, "_SETTLE_SECONDS", 0.0)
+    return epath.Path(tmp_path / "run.lock")
+
+
+@pytest.fixture(params=["in_store", "without_locks"])
+def named(request):
+    """A lock file that names its holder, wherever that is so."""
+    return request.getfixturevalue(request.param)
+
+
+def test_a_living_holder_is_refused_and_an_ended_one_is_gone(named):
     with (
-        lock.held(in_store),
-        pytest.raises(ValueError, match=r"wait 5 minutes or remove gs://"),
+        lock.held(named),
+        pytest.raises(ValueError, match=r"wait 5 minutes or remove .*run.lock"),
     ):
-        lock.hold_for_all(contextlib.ExitStack(), in_store)
-    assert not in_store.exists()
+        lock.hold_for_all(contextlib.ExitStack(), named)
+    assert not named.exists()
+    with lock.held(named):
+        pass
 
 
-def test_in_a_store_a_holder_that_fell_silent_is_replaced(in_store, monkeypatch):
-    lock._beat(in_store, lock._holder() | {"id": "dead"})
-    now = lock.time.time()
+def test_a_holder_that_fell_silent_is_replaced(named, monkeypatch):
+    name_holder(named, id="dead", pid=1)
+    now = time.time()
     monkeypatch.setattr(lock.time, "time", lambda: now + 299)
     with pytest.raises(ValueError, match="is in use"):
-        lock.hold_for_all(contextlib.ExitStack(), in_store)
+        lock.hold_for_all(contextlib.ExitStack(), named)
     monkeypatch.setattr(lock.time, "time", lambda: now + 301)
-    with lock.held(in_store):
-        assert lock._read(in_store.read_text())["pid"] == os.getpid()
+    with lock.held(named):
+        assert lock._read(named.read_text())["pid"] == os.getpid()
 
 
-def test_in_a_store_the_later_of_two_that_came_at_once_stays(in_store, monkeypatch):
-    other = lock._holder() | {"id": "other", "pid": 12345}
-    monkeypatch.setattr(lock.time, "sleep", lambda _: lock._beat(in_store, other))
+def test_of_many_that_come_at_once_one_alone_has_the_workdir(in_store, monkeypatch):
+    # All have looked before any of them writes.
+    looked, read = threading.Barrier(6), ConditionalFile.read
+
+    def together(self):
+        version = read(self)
+        if not version.text:
+            looked.wait(20)
+        return version
+
+    monkeypatch.setattr(ConditionalFile, "read", together)
+    ended, outcomes = threading.Barrier(6), []
+
+    def come():
+        try:
+            with lock.held(in_store):
+                outcomes.append("held")
+                ended.wait(20)
+        except ValueError as error:
+            outcomes.append(str(error))
+            ended.wait(20)
+
+    threads = [threading.Thread(target=come) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert outcomes.count("held") == 1
+    assert sum(" is in use: process " in outcome for outcome in outcomes) == 5
+
+
+def test_without_conditional_writes_the_later_of_two_stays(without_locks, monkeypatch):
+    def comes_too(_):
+        name_holder(without_locks, id="other", pid=12345)
+
+    monkeypatch.setattr(lock.time, "sleep", comes_too)
     with pytest.raises(ValueError, match="process 12345 on"):
-        lock.hold_for_all(contextlib.ExitStack(), in_store)
-    assert lock._read(in_store.read_text())["pid"] == 12345
+        lock.hold_for_all(contextlib.ExitStack(), without_locks)
+    assert lock._read(without_locks.read_text())["pid"] == 12345
 
 
-def test_in_a_store_a_holder_keeps_saying_that_it_lives(in_store, monkeypatch):
+def test_a_holder_keeps_saying_that_it_lives(named, monkeypatch):
     monkeypatch.setattr(lock, "_BEAT_SECONDS", 0.01)
-    with lock.held(in_store):
-        first = lock._read(in_store.read_text())["time"]
-        deadline = lock.time.monotonic() + 10
-        while lock._read(in_store.read_text())["time"] == first:
-            assert lock.time.monotonic() < deadline
+    with lock.held(named):
+        first = lock._read(named.read_text())["time"]
+        deadline = time.monotonic() + 10
+        while lock._read(named.read_text())["time"] == first:
+            assert time.monotonic() < deadline
 
 
-def test_in_a_store_a_holder_notices_that_another_took_over(in_store, monkeypatch):
+def test_a_holder_notices_that_another_took_over(named, monkeypatch):
     monkeypatch.setattr(lock, "_BEAT_SECONDS", 0.01)
-    other = lock._holder() | {"id": "other", "pid": 12345}
-    deadline = lock.time.monotonic() + 10
-    with lock.held(in_store) as hold:
+    deadline = time.monotonic() + 10
+    with lock.held(named) as hold:
         while not hold.lost_to:
-            lock._beat(in_store, other)
-            assert lock.time.monotonic() < deadline
-    assert lock._read(in_store.read_text())["pid"] == 12345
+            name_holder(named, id="other", pid=12345)
+            assert time.monotonic() < deadline
+    assert lock._read(named.read_text())["pid"] == 12345
     with pytest.raises(lock.LockLost, match=r"process 12345 .* ends without saving"):
         raise hold.error()
+
+
+def test_a_file_that_was_removed_is_written_anew(in_store, monkeypatch):
+    monkeypatch.setattr(lock, "_BEAT_SECONDS", 0.01)
+    deadline = time.monotonic() + 10
+    with lock.held(in_store) as hold:
+        in_store.unlink()
+        while not in_store.exists():
+            assert time.monotonic() < deadline
+        assert not hold.lost_to
 
 
 def test_the_question_for_locks_is_one_that_nfs_answers(tmp_path, monkeypatch):
@@ -127,33 +197,26 @@ def test_the_question_for_locks_is_one_that_nfs_answers(tmp_path, monkeypatch):
     assert lock._can_lock(epath.Path(tmp_path / "run.lock"))
 
 
-def test_a_beat_that_the_network_loses_does_not_end_the_others(in_store, monkeypatch):
-    beat, calls = lock._beat, []
+@pytest.mark.parametrize("arrives", [False, True])
+def test_a_beat_that_the_network_loses_does_not_end_the_others(
+    in_store, monkeypatch, arrives
+):
+    # A write whose answer is lost has left this holder's own name, of a newer version.
+    write, calls = ConditionalFile.write, []
 
-    def unreliable(file, own):
-        calls.append(file)
-        if len(calls) == 2:
-            raise ConnectionError("lost")
-        beat(file, own)
+    def unreliable(self, text, after):
+        calls.append(text)
+        if len(calls) != 2:
+            return write(self, text, after)
+        if arrives:
+            write(self, text, after)
+        raise ConnectionError("lost")
 
     monkeypatch.setattr(lock, "_BEAT_SECONDS", 0.01)
-    monkeypatch.setattr(lock, "_beat", unreliable)
-    with lock.held(in_store):
-        deadline = lock.time.monotonic() + 10
-        while len(calls) < 4:
-            assert lock.time.monotonic() < deadline
-
-
-def test_a_file_system_without_locks_is_treated_as_a_store(tmp_path, monkeypatch):
-    def unknown(stream, operation):
-        raise OSError(errno.ENOSYS, "Function not implemented")
-
-    monkeypatch.setattr(lock.fcntl, "flock", unknown)
-    monkeypatch.setattr(lock, "_SETTLE_SECONDS", 0.0)
-    file = epath.Path(tmp_path / "run.lock")
-    with (
-        lock.held(file),
-        pytest.raises(ValueError, match="wait 5 minutes or remove"),
-    ):
-        lock.hold_for_all(contextlib.ExitStack(), file)
-    assert not file.exists()
+    monkeypatch.setattr(ConditionalFile, "write", unreliable)
+    with lock.held(in_store) as hold:
+        deadline = time.monotonic() + 10
+        while len(calls) < 6:
+            assert time.monotonic() < deadline
+        assert not hold.lost_to
+    assert not in_store.exists()

@@ -14,6 +14,12 @@ from collections.abc import Iterator
 from etils import epath
 
 from vit_jax import processes
+from vit_jax.train.conditional import (
+    ConditionalFile,
+    PlainFile,
+    Version,
+    open_conditional,
+)
 from vit_jax.workdir import is_store
 
 # A holder in an object store writes every minute that it lives; one that has been
@@ -21,6 +27,8 @@ from vit_jax.workdir import is_store
 _BEAT_SECONDS = 60.0
 _DEAD_SECONDS = 300.0
 _SETTLE_SECONDS = 2.0
+# Of a write, each after another look at the file.
+_TRIES = 3
 
 
 class LockLost(RuntimeError):
@@ -68,7 +76,7 @@ def held(file: epath.Path) -> Iterator[Hold]:
     On a file system it is a lock of the operating system, which ends with its process,
     however that ends. An object store and a few network file systems have none: there
     the file names its holder and the time, and counts for five minutes after the last
-    time.
+    time. On gs:// each write holds only where no other came in between.
 
     Raises:
       ValueError: another run holds it.
@@ -119,21 +127,24 @@ def _rewrite(stream, text: str) -> None:
 @contextlib.contextmanager
 def _named(file: epath.Path, hold: Hold) -> Iterator[None]:
     own = _holder() | {"id": uuid.uuid4().hex}
-    text = _text(file)
-    if _alive(text):
-        raise ValueError(_refusal(file, text))
+    place = open_conditional(file)
+    before = place.read()
+    if _alive(before.text):
+        raise ValueError(_refusal(file, before.text))
     began = time.monotonic()
-    _beat(file, own)
-    # Of two that came at once, the one that wrote last stays. A slow write may have
-    # covered the name of one that looked before it; that one sees so at its next beat,
-    # and is given the time to.
-    time.sleep(max(_SETTLE_SECONDS, 2 * (time.monotonic() - began)))
-    text = _text(file)
-    if _is_of_other(text, own):
-        raise ValueError(_refusal(file, text))
+    beat = _Beat(place, own, before)
+    lost_to = beat()
+    if not place.exact:
+        # Of two that came at once, the one that wrote last stays. A slow write may have
+        # covered the name of one that looked before it; that one sees so at its next
+        # beat, and is given the time to.
+        time.sleep(max(_SETTLE_SECONDS, 2 * (time.monotonic() - began)))
+        lost_to = lost_to or beat()
+    if lost_to:
+        raise ValueError(_refusal(file, lost_to))
     ended = threading.Event()
     beats = threading.Thread(
-        target=_keep_beating, args=(file, own, ended, hold), daemon=True
+        target=_keep_beating, args=(beat, ended, hold), daemon=True
     )
     beats.start()
     try:
@@ -141,13 +152,46 @@ def _named(file: epath.Path, hold: Hold) -> Iterator[None]:
     finally:
         ended.set()
         beats.join()
-        if not hold.lost_to and not _is_of_other(_text(file), own):
-            file.unlink(missing_ok=True)
+        if not hold.lost_to:
+            beat.end()
 
 
-def _keep_beating(
-    file: epath.Path, own: dict, ended: threading.Event, hold: Hold
-) -> None:
+class _Beat:
+    """Says that a holder lives, unless another's name is in the file.
+
+    Args:
+      own: the holder, with an id.
+      before: the version of the file that it takes over.
+    """
+
+    def __init__(self, place: ConditionalFile | PlainFile, own: dict, before: Version):
+        self._place = place
+        self._own = own
+        self._last = before
+
+    def __call__(self) -> str:
+        """Writes the file anew; what it says of another holder instead, else ""."""
+        return self._write(json.dumps(self._own | {"time": time.time()}))
+
+    def end(self) -> None:
+        """Removes the file unless it is another's."""
+        self._write(None)
+
+    def _write(self, text: str | None) -> str:
+        for _ in range(_TRIES):
+            written = self._place.write(text, self._last)
+            if written is not None:
+                self._last = written
+                return ""
+            # It was removed, cut off, or it is this holder's own, of a write that
+            # succeeded without saying so; or it is another's.
+            self._last = self._place.read()
+            if _is_of_other(self._last.text, self._own):
+                return self._last.text
+        return ""
+
+
+def _keep_beating(beat: _Beat, ended: threading.Event, hold: Hold) -> None:
     """Says that the holder lives, until it ends or another's name is in the file."""
     wait = min(_SETTLE_SECONDS, _BEAT_SECONDS)
     while not ended.wait(wait):
@@ -155,31 +199,14 @@ def _keep_beating(
         wait = min(2 * wait + 0.01, _BEAT_SECONDS)
         # What the network loses is made up for by the next beat.
         with contextlib.suppress(Exception):
-            text = _text(file)
-            if _is_of_other(text, own):
-                hold.lost_to = text
+            hold.lost_to = beat()
+            if hold.lost_to:
                 return
-            _beat(file, own)
-
-
-def _text(file: epath.Path) -> str:
-    return file.read_text() if file.exists() else ""
 
 
 def _is_of_other(text: str, own: dict) -> bool:
     """Whether a file's text names another holder; one that is cut off names nobody."""
     return _read(text).get("id", own["id"]) != own["id"]
-
-
-def _beat(file: epath.Path, own: dict) -> None:
-    text = json.dumps(own | {"time": time.time()})
-    if is_store(file):
-        file.write_text(text)
-        return
-    # Whole or not at all, as stores write: a reader must not meet an empty file.
-    fresh = file.parent / f"{file.name}.{own['id']}.tmp"
-    fresh.write_text(text)
-    fresh.replace(file)
 
 
 def _alive(text: str) -> bool:
