@@ -191,7 +191,8 @@ def _file(place: epath.Path, given: Given) -> Weights:
                 f"{place} has Hugging Face's names; its config.json must lie beside it."
             )
         return _with_config(stored, place.parent, config_of(place.parent), given)
-    return _bare(stored.arrays, str(place), given)
+    # An .npz was read into memory that nobody else has; the others lie in their files.
+    return _bare(stored.arrays, str(place), given, take=stored.kind == "npz")
 
 
 def _described(stored: Stored, place: epath.Path, given: Given) -> Weights:
@@ -220,7 +221,9 @@ def _huggingface_table(spec: VitSpec) -> list[Rule]:
     return huggingface.table(spec, family, f"{family}." if spec.num_classes else "")
 
 
-def _bare(arrays: Mapping[str, np.ndarray], source: str, given: Given) -> Weights:
+def _bare(
+    arrays: Mapping[str, np.ndarray], source: str, given: Given, *, take: bool = False
+) -> Weights:
     layouts: tuple[tuple[str, Any, Callable[[], Found]], ...] = (
         ("npz", official, lambda: official.read(arrays)),
         ("timm", timm, lambda: _read_timm(arrays, given)),
@@ -229,7 +232,7 @@ def _bare(arrays: Mapping[str, np.ndarray], source: str, given: Given) -> Weight
     )
     for layout, module, reader in layouts:
         if module.detect(arrays):
-            return _weights(layout, source, reader(), _Beside(), given)
+            return _weights(layout, source, reader(), _Beside(), given, take=take)
     names = ", ".join(list(arrays)[:4])
     raise ValueError(
         f"{source} has names of no known layout ({names}, …); there are those of "
@@ -248,7 +251,13 @@ def _read_timm(arrays: Mapping[str, np.ndarray], given: Given) -> Found:
 
 
 def _weights(
-    layout: str, source: str, found: Found, beside: _Beside, given: Given
+    layout: str,
+    source: str,
+    found: Found,
+    beside: _Beside,
+    given: Given,
+    *,
+    take: bool = False,
 ) -> Weights:
     """The weights in our names: what was found, put right by what the caller says."""
     kept = {k: v for k, v in given.unsaid().items() if hasattr(found.spec, k)}
@@ -274,7 +283,8 @@ def _weights(
             "classes"
         )
         names = ()
-    params = to_ours(rules, arrays, shapes_of(spec, (*size, channels)), source=source)
+    shapes = shapes_of(spec, (*size, channels))
+    params = to_ours(rules, arrays, shapes, source=source, take=take)
     spec = dataclasses.replace(spec, image_size=size[0])
     weights = Weights(
         layout, spec, params, preprocessing, names, 0, tuple(notes), beside.loss
