@@ -26,6 +26,7 @@ CORE = [
     "optax>=0.2.8",
     "orbax-checkpoint>=0.12.8",
     "pillow>=13.0.0",
+    "safetensors>=0.8.0",
     "scikit-learn>=1.9.1",
     "scipy>=1.17.1",
     "simplejpeg>=1.9.0",

@@ -18,7 +18,13 @@ from vit_jax.convert.layout import Weights, build
 from vit_jax.convert.source import is_foreign, read
 from vit_jax.data.preprocess import check as check_preprocessing
 from vit_jax.layers.normalize import normalize
-from vit_jax.models.adapt import resize_table, table_grids
+from vit_jax.models.adapt import (
+    ZERO_HEAD,
+    ZERO_HEAD_NOTE,
+    head_is_zero,
+    resize_table,
+    table_grids,
+)
 from vit_jax.models.factory import create_model
 from vit_jax.models.preprocessing import Preprocessing
 from vit_jax.models.variants import Spec, resolve
@@ -59,6 +65,14 @@ class Loaded:
     def grid(self) -> tuple[int, int]:
         """(rows, columns) of patches that the weights are for."""
         return grid_of(self.model, self.preprocessing["image_size"])
+
+    def report(self) -> tuple[str, ...]:
+        """What whoever uses the weights should see, a line each, each once."""
+        lines = [f"note: {note}" for note in self.notes]
+        # A converted file's notes say it already.
+        if head_is_zero(self.params) and ZERO_HEAD_NOTE not in self.notes:
+            lines.append(ZERO_HEAD)
+        return tuple(lines)
 
 
 def load(

@@ -109,7 +109,7 @@ def test_an_archive_that_unpacks_to_far_more_is_refused(tmp_path, monkeypatch):
         [],
         {"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 4]}},
         {"a": {"dtype": "F32", "shape": [1], "data_offsets": [-4, 0]}},
-        {"a": {"dtype": "C64", "shape": [1], "data_offsets": [0, 8]}},
+        {"a": {"dtype": "C9", "shape": [1], "data_offsets": [0, 8]}},
         {"a": {"dtype": "F32", "shape": [9], "data_offsets": [0, 36]}},
     ],
 )
@@ -123,7 +123,5 @@ def test_headers_that_lie_are_refused(header, tmp_path):
 
 
 def test_types_that_safetensors_lacks_are_refused(tmp_path):
-    with pytest.raises(
-        ValueError, match="a is complex64, which safetensors can't hold"
-    ):
-        put(tmp_path / "x", "safetensors", {"a": np.zeros(1, np.complex64)})
+    with pytest.raises(ValueError, match=r"safetensors can't hold .*complex128"):
+        put(tmp_path / "x", "safetensors", {"a": np.zeros(1, np.complex128)})

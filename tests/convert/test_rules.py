@@ -52,6 +52,17 @@ def test_there_and_back_is_bit_exact_and_shares_no_memory():
             assert not any(np.shares_memory(array, other) for other in ours.values())
 
 
+def test_arrays_that_nobody_else_has_are_taken_over_if_they_stay_as_they_are():
+    theirs = to_theirs(TABLE, drawn(), layout="x")
+    large = np.zeros((2, 6), "f")
+    theirs["ln.weight"] = large[1]
+    back = to_ours(TABLE, theirs, SHAPES, source="x", take=True)
+    assert back["norm/bias"] is theirs["ln.bias"]
+    # A part would hold all of the larger array.
+    assert not np.shares_memory(back["norm/scale"], large)
+    assert not np.shares_memory(back["head/kernel"], theirs["fc.weight"])
+
+
 def test_atoms_compute_what_torchs_layers_do():
     ours = drawn()
     theirs = to_theirs(TABLE, ours, layout="x")

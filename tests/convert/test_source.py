@@ -75,6 +75,19 @@ def test_load_gives_a_model_that_runs(dest, tmp_path):
     assert "".join(loaded.class_names) == names
 
 
+def test_notes_of_a_load_are_reported_once(tmp_path):
+    weights = plain()
+    head = {n: np.zeros_like(weights.params[n]) for n in ("head/kernel", "head/bias")}
+    weights = dataclasses.replace(weights, params=weights.params | head)
+    write(weights, tmp_path / "x.npz", "npz")
+    loaded = vit_jax.load(tmp_path / "x.npz")
+    lines = loaded.report()
+    assert lines == tuple(f"note: {note}" for note in loaded.notes)
+    assert sum("all zeros" in line for line in lines) == 1
+    bare = dataclasses.replace(loaded, notes=()).report()
+    assert len(bare) == 1 and "all zeros" in bare[0]
+
+
 def test_other_sizes_of_the_table_need_the_image_size():
     weights = weights_of("token")
     arrays = encode(weights, "npz").arrays

@@ -58,13 +58,12 @@ def predict_and_print(
     """Predicts the images at `paths`; returns the exit status."""
     from vit_jax.data.files import find_images
     from vit_jax.evals.prediction import any_colour, predict_files
-    from vit_jax.models.adapt import ZERO_HEAD, head_is_zero
     from vit_jax.weights import load, make_logits
 
     files = find_images([os.path.expanduser(path) for path in paths])
     loaded = load(workdir, checkpoint)
-    if head_is_zero(loaded.params):
-        print(ZERO_HEAD, file=sys.stderr)
+    for line in loaded.report():
+        print(line, file=sys.stderr)
     if loaded.preprocessing["channels"] == 1 and (file := any_colour(files)):
         print(
             f"note: images such as {file} have colours and become grey, as the model "

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import sys
 from typing import Any
 
 HELP = "evaluate a model's features by a linear classifier in closed form"
@@ -65,6 +66,7 @@ def run(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
         seeds=arguments.seeds,
         batch_size=arguments.batch_size,
         checkpoint=arguments.checkpoint,
+        tell=lambda line: print(line, file=sys.stderr),
     )
     print(json.dumps(rows, indent=2) if arguments.json else _table(rows))
     return 0

@@ -1,18 +1,18 @@
 """Files of named arrays, told by their content: how they are read."""
 
+import contextlib
 import dataclasses
 import os
+import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import jax.numpy as jnp
 import numpy as np
 from etils import epath
-
-from vit_jax.convert import safetensors_files
-from vit_jax.convert.safetensors_files import Layout
+from safetensors import SafetensorError, safe_open
 
 BFLOAT16 = np.dtype(jnp.bfloat16)
 
@@ -31,14 +31,19 @@ class Stored:
 
     Args:
       kind: "npz", "safetensors" or "torch".
-      arrays: name -> array; those of a local safetensors or PyTorch file may lie in the
-        file still, and are read where they are used.
+      arrays: name -> array; those of a local PyTorch file may lie in the file still,
+        and are read where they are used.
       metadata: texts beside the arrays; safetensors alone has them.
     """
 
     kind: str
     arrays: dict[str, np.ndarray]
     metadata: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    @property
+    def is_private(self) -> bool:
+        """Whether the arrays are in memory that nothing else uses."""
+        return self.kind != "torch"
 
 
 def read_arrays(path: str | os.PathLike) -> Stored:
@@ -72,12 +77,29 @@ def read_arrays(path: str | os.PathLike) -> Stored:
         ) from error
 
 
+def each_array(path: str | os.PathLike) -> Iterator[tuple[str, np.ndarray]]:
+    """A file's arrays by name; those of a safetensors file are read one by one."""
+    file = epath.Path(path)
+    with file.open("rb") as opened:
+        kind = _kind_of(opened.read(4096))
+    if kind != "safetensors":
+        yield from read_arrays(file).arrays.items()
+        return
+    with _at_hand(file) as local, safe_open(local, framework="np") as opened:
+        names = opened.keys()
+        for name in names:
+            yield name, opened.get_tensor(name)
+
+
 def safetensors_metadata(path: str | os.PathLike) -> dict[str, str]:
     """The texts in a safetensors file; {} where it is none."""
     try:
-        with epath.Path(path).open("rb") as opened:
-            return safetensors_files.read_layout(opened).metadata
-    except (OSError, ValueError):
+        with (
+            _at_hand(epath.Path(path)) as local,
+            safe_open(local, framework="np") as opened,
+        ):
+            return opened.metadata() or {}
+    except (OSError, SafetensorError):
         return {}
 
 
@@ -123,20 +145,22 @@ def _typed(array: np.ndarray) -> np.ndarray:
 
 
 def _read_safetensors(file: epath.Path) -> Stored:
-    with file.open("rb") as opened:
-        layout = safetensors_files.read_layout(opened)
-        if (local := _local(file)) is None:
-            content = np.frombuffer(opened.read(), np.uint8)
-        else:
-            content = _mapped(local, layout)
-    return Stored("safetensors", layout.arrays(content), layout.metadata)
+    with _at_hand(file) as local, safe_open(local, framework="np") as opened:
+        names = opened.keys()
+        arrays = {name: opened.get_tensor(name) for name in names}
+        return Stored("safetensors", arrays, opened.metadata() or {})
 
 
-def _mapped(file: Path, layout: Layout) -> np.ndarray:
-    """The bytes after the header, which are read where they are used."""
-    if not layout.size:
-        return np.zeros(0, np.uint8)
-    return np.memmap(file, np.uint8, "r", layout.start, (layout.size,))
+@contextlib.contextmanager
+def _at_hand(file: epath.Path) -> Iterator[Path]:
+    """The file where the library can map it: itself, or a copy of a remote one."""
+    if (local := _local(file)) is not None:
+        yield local
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        copied = Path(folder) / file.name
+        file.copy(copied)
+        yield copied
 
 
 def _local(file: epath.Path) -> Path | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from vit_jax.convert.rules import Arrays, Rule
+from vit_jax.convert.rules import Arrays, Rule, stacked
 
 
 def _each(function: Callable[[np.ndarray], np.ndarray]) -> Callable[[Arrays], Arrays]:
@@ -127,7 +127,7 @@ def _joined(
 
     def there(arrays: Arrays) -> Arrays:
         arrays = scaled(arrays, 1 / query_scale)
-        return [np.concatenate([a.reshape(len(a), -1).T for a in arrays])]
+        return [stacked([a.reshape(len(a), -1).T for a in arrays])]
 
     def back(arrays: Arrays) -> Arrays:
         split = np.split(arrays[0], len(parts))
@@ -165,7 +165,7 @@ def packed(ours: tuple[str, str], theirs: str, bias: bool = True) -> list[Rule]:
     """Two linear layers, one after another in one of theirs (gate, then hidden)."""
 
     def there(arrays: Arrays) -> Arrays:
-        return [np.concatenate([array.T for array in arrays])]
+        return [stacked([array.T for array in arrays])]
 
     def back(arrays: Arrays) -> Arrays:
         return [array.T for array in np.split(arrays[0], 2)]

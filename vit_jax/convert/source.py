@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from etils import epath
 
+from vit_jax import trees
 from vit_jax.convert import (
     huggingface,
     official,
@@ -32,6 +33,7 @@ from vit_jax.convert.places import (
 from vit_jax.convert.preprocessing import from_huggingface, from_timm
 from vit_jax.convert.published import is_published, local_file
 from vit_jax.convert.rules import Rule, folds, to_ours
+from vit_jax.models.adapt import ZERO_HEAD_NOTE, head_is_zero
 from vit_jax.models.variants import ResNetSpec, VitSpec
 from vit_jax.workdir import read_json
 
@@ -140,7 +142,8 @@ def _with_config(
     beside = _Beside(
         preprocessing, class_names, "sigmoid" if several else "softmax", notes
     )
-    return _weights("huggingface", str(place), found, beside, given)
+    take = stored.is_private
+    return _weights("huggingface", str(place), found, beside, given, take=take)
 
 
 def _with_timms(
@@ -151,12 +154,13 @@ def _with_timms(
     beside = _Beside(preprocessing, class_names, ours.get("loss", "softmax"))
     name = given.variant if given.named is None else None
     name = name or config["architecture"]
+    take = stored.is_private
     if timm_resnet.detect(stored.arrays):
         found = timm_resnet.read(stored.arrays)
         if (fields := ours.get("fields")) is not None:
             spec = dataclasses.replace(found.spec, **workdirs.fields_of(fields))
             found = found._replace(spec=spec)
-        return _weights("timm", str(place), found, beside, given)
+        return _weights("timm", str(place), found, beside, given, take=take)
     found = timm.read(
         stored.arrays,
         name,
@@ -164,7 +168,7 @@ def _with_timms(
         workdirs.fields_of(ours.get("fields") or {}) | given.unsaid(),
         given.image_size or tuple(preprocessing["image_size"]),
     )
-    return _weights("timm", str(place), found, beside, given)
+    return _weights("timm", str(place), found, beside, given, take=take)
 
 
 def _contradicts(spec: VitSpec, given: Given, source: str) -> None:
@@ -191,7 +195,7 @@ def _file(place: epath.Path, given: Given) -> Weights:
                 f"{place} has Hugging Face's names; its config.json must lie beside it."
             )
         return _with_config(stored, place.parent, config_of(place.parent), given)
-    return _bare(stored.arrays, str(place), given)
+    return _bare(stored.arrays, str(place), given, take=stored.is_private)
 
 
 def _described(stored: Stored, place: epath.Path, given: Given) -> Weights:
@@ -211,7 +215,9 @@ def _described(stored: Stored, place: epath.Path, given: Given) -> Weights:
     table = timm_resnet.table if resnet else modules[said.layout]
     found = Found(said.spec, stored.arrays, table)
     beside = _Beside(said.preprocessing, said.class_names, said.loss)
-    weights = _weights(said.layout, str(place), found, beside, Given())
+    weights = _weights(
+        said.layout, str(place), found, beside, Given(), take=stored.is_private
+    )
     return held_to(weights, given, str(place))
 
 
@@ -220,7 +226,9 @@ def _huggingface_table(spec: VitSpec) -> list[Rule]:
     return huggingface.table(spec, family, f"{family}." if spec.num_classes else "")
 
 
-def _bare(arrays: Mapping[str, np.ndarray], source: str, given: Given) -> Weights:
+def _bare(
+    arrays: Mapping[str, np.ndarray], source: str, given: Given, *, take: bool = False
+) -> Weights:
     layouts: tuple[tuple[str, Any, Callable[[], Found]], ...] = (
         ("npz", official, lambda: official.read(arrays)),
         ("timm", timm, lambda: _read_timm(arrays, given)),
@@ -229,7 +237,7 @@ def _bare(arrays: Mapping[str, np.ndarray], source: str, given: Given) -> Weight
     )
     for layout, module, reader in layouts:
         if module.detect(arrays):
-            return _weights(layout, source, reader(), _Beside(), given)
+            return _weights(layout, source, reader(), _Beside(), given, take=take)
     names = ", ".join(list(arrays)[:4])
     raise ValueError(
         f"{source} has names of no known layout ({names}, …); there are those of "
@@ -248,7 +256,13 @@ def _read_timm(arrays: Mapping[str, np.ndarray], given: Given) -> Found:
 
 
 def _weights(
-    layout: str, source: str, found: Found, beside: _Beside, given: Given
+    layout: str,
+    source: str,
+    found: Found,
+    beside: _Beside,
+    given: Given,
+    *,
+    take: bool = False,
 ) -> Weights:
     """The weights in our names: what was found, put right by what the caller says."""
     kept = {k: v for k, v in given.unsaid().items() if hasattr(found.spec, k)}
@@ -274,15 +288,16 @@ def _weights(
             "classes"
         )
         names = ()
-    params = to_ours(rules, arrays, shapes_of(spec, (*size, channels)), source=source)
+    shapes = shapes_of(spec, (*size, channels))
+    params = to_ours(rules, arrays, shapes, source=source, take=take)
     spec = dataclasses.replace(spec, image_size=size[0])
     weights = Weights(
         layout, spec, params, preprocessing, names, 0, tuple(notes), beside.loss
     )
     weights = without(weights, given)
-    return dataclasses.replace(
-        weights, notes=(*weights.notes, *_head_notes(weights.params))
-    )
+    if head_is_zero(trees.unflatten(weights.params)):
+        weights = dataclasses.replace(weights, notes=(*weights.notes, ZERO_HEAD_NOTE))
+    return weights
 
 
 def _statistics(preprocessing: dict[str, Any], given: Given) -> dict[str, Any]:
@@ -294,16 +309,3 @@ def _statistics(preprocessing: dict[str, Any], given: Given) -> dict[str, Any]:
         for name, values in said.items()
         if values is not None
     }
-
-
-def _head_notes(params: Mapping[str, np.ndarray]) -> list[str]:
-    kernels = [
-        array
-        for name, array in params.items()
-        if name.startswith("head/") and name.endswith("kernel")
-    ]
-    if not kernels or any(np.any(kernel) for kernel in kernels):
-        return []
-    return [
-        "the head is all zeros: the weights are for fine-tuning, and predict nothing"
-    ]

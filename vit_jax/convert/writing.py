@@ -1,14 +1,14 @@
-"""Files of named arrays, written an array at a time and read back."""
+"""Files of named arrays, written and read back."""
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
 from etils import epath
+from safetensors import SafetensorError
+from safetensors.numpy import save, save_file
 
-from vit_jax.convert import safetensors_files
-from vit_jax.convert.files import BFLOAT16, read_arrays
+from vit_jax.convert.files import BFLOAT16, each_array
 
 
 def write_arrays(
@@ -30,13 +30,14 @@ def write_arrays(
     Raises:
       ValueError: PyTorch is not installed, or the kind can't hold an array's type.
     """
+    if kind == "safetensors":
+        _write_safetensors(file, arrays, dict(metadata or {}))
+        return
     with file.open("wb") as opened:
         if kind == "npz":
             np.savez(opened, **arrays)
-        elif kind == "torch":
-            _write_torch(opened, arrays)
         else:
-            safetensors_files.write(opened, arrays, metadata or {})
+            _write_torch(opened, arrays)
 
 
 def compare(file: epath.Path, meant: Mapping[str, np.ndarray]) -> None:
@@ -46,7 +47,7 @@ def compare(file: epath.Path, meant: Mapping[str, np.ndarray]) -> None:
       OSError: they are not; names some.
     """
     differing = set(meant)
-    for name, array in _each(file):
+    for name, array in each_array(file):
         if name in meant and same(array, meant[name]):
             differing.discard(name)
         else:
@@ -63,27 +64,26 @@ def otherwise(names: Sequence[str]) -> str:
     )
 
 
-def _each(file: epath.Path) -> Iterator[tuple[str, np.ndarray]]:
-    """A file's arrays, one after another: two of them are never there at once."""
-    with file.open("rb") as opened:
-        start = opened.read(16)
-        if start[8:9] != b"{":
-            yield from read_arrays(file).arrays.items()
-            return
-        opened.seek(0)
-        layout = safetensors_files.read_layout(opened)
-        for name, (dtype, shape, begin) in layout.entries.items():
-            opened.seek(layout.start + begin)
-            content = opened.read(math.prod(shape) * dtype.itemsize)
-            yield name, np.frombuffer(content, dtype).reshape(shape)
-
-
 def same(one: np.ndarray, other: np.ndarray) -> bool:
     """Whether two arrays have the same type, shape and bits."""
     if one.dtype != other.dtype or one.shape != other.shape:
         return False
     bits = [np.ascontiguousarray(a).reshape(-1).view(np.uint8) for a in (one, other)]
     return bool(np.array_equal(*bits))
+
+
+def _write_safetensors(
+    file: epath.Path, arrays: Mapping[str, np.ndarray], metadata: dict[str, str]
+) -> None:
+    # The library writes memory as it lies there, whatever the order of an array.
+    arrays = {name: np.require(a, requirements="C") for name, a in arrays.items()}
+    try:
+        if "://" in str(file):
+            file.write_bytes(save(arrays, metadata))
+        else:
+            save_file(arrays, file, metadata)
+    except SafetensorError as error:
+        raise ValueError(f"safetensors can't hold the arrays: {error}") from error
 
 
 def _write_torch(opened: BinaryIO, arrays: Mapping[str, np.ndarray]) -> None:

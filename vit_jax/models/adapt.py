@@ -66,6 +66,10 @@ ZERO_HEAD = (
     "warning: the head is all zeros, so every class is equally likely; such weights "
     "are for fine-tuning (init.head=reset)"
 )
+# The same of a file that was converted.
+ZERO_HEAD_NOTE = (
+    "the head is all zeros: the weights are for fine-tuning, and predict nothing"
+)
 
 
 def adapt(

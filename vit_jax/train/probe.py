@@ -1,7 +1,7 @@
 """Linear evaluation of a trained model's features in closed form, layer by layer."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -31,6 +31,7 @@ def probe(
     batch_size: int = 128,
     checkpoint: str | int = "latest",
     devices: Sequence[jax.Device] | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> list[dict[str, Any]]:
     """A row for each layer and number of shots: mean and deviation of test accuracy.
 
@@ -46,12 +47,15 @@ def probe(
       batch_size: images at a time; changes no figure.
       checkpoint: "latest", "best" or a step.
       devices: share each batch; None: all of this process. They change no figure.
+      tell: is called with each note on the weights (`Loaded.notes`).
 
     Raises:
       FileNotFoundError: no workdir, checkpoint or data.
       ValueError: a layer doesn't exist, or a number can't be used.
     """
     loaded = load(path, checkpoint)
+    for note in loaded.notes if tell is not None else ():
+        tell(f"note: {note}")
     layers = _layers(loaded, layers)
     places = _places(path, source, train_split, test_split)
     train_set = open_source(places[0], places[1])
