@@ -19,7 +19,7 @@ _SIZES = (
     "patch_size",
     "stem",
     "stem_units",
-    "width_factor",
+    "stem_width",
 )
 # What they don't say, and one of our names does.
 _UNSAID = (

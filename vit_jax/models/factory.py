@@ -74,7 +74,7 @@ def create_model(
 def _resnet(spec: ResNetSpec, dtype: jnp.dtype) -> ResNet:
     return ResNet(
         units=spec.stem_units,
-        width_factor=spec.width_factor,
+        mid=spec.stem_width,
         head=_head(spec),
         conv_epsilon=spec.conv_epsilon,
         norm_epsilon=spec.group_norm_epsilon,
@@ -123,6 +123,7 @@ def _stem(spec: VitSpec, dtype: jnp.dtype) -> nn.Module:
             spec.stem_units,
             spec.patch_size,
             spec.width,
+            spec.stem_width,
             spec.stem_projection,
             spec.conv_epsilon,
             spec.group_norm_epsilon,

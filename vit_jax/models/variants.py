@@ -29,6 +29,7 @@ class VitSpec:
         default="patch", metadata={"choices": ("patch", "conv", "resnet")}
     )
     stem_units: tuple[int, ...] = ()  # bottlenecks of each ResNet stage
+    stem_width: int = 64  # channels of the ResNet's root; each stage doubles them
     stem_bias: bool = True
     stem_norm: bool = False  # a norm after the patch projection (AIMv2)
     stem_projection: bool = True  # False: left out where the channels fit the width
@@ -112,7 +113,7 @@ class ResNetSpec:
     """A BiT ResNet in flat words."""
 
     stem_units: tuple[int, ...]
-    width_factor: int
+    stem_width: int = 64  # 64 times the paper's width factor
     conv_epsilon: float = 1e-5
     group_norm_epsilon: float = 1e-5
     num_classes: int = 1000
@@ -173,9 +174,9 @@ _HYBRIDS = {
 
 # Kolesnikov et al. 2020, arXiv 1912.11370, section 3.
 _RESNETS = {
-    "R50x1": ResNetSpec((3, 4, 6, 3), 1),
-    "R101x1": ResNetSpec((3, 4, 23, 3), 1),
-    "R152x2": ResNetSpec((3, 8, 36, 3), 2),
+    "R50x1": ResNetSpec((3, 4, 6, 3)),
+    "R101x1": ResNetSpec((3, 4, 23, 3)),
+    "R152x2": ResNetSpec((3, 8, 36, 3), stem_width=128),
 }
 
 # The tiny ViT of the articles: 142,026 parameters, 5,000 CIFAR-10 images of 32 x 32.
