@@ -9,7 +9,7 @@ import numpy as np
 from vit_jax.convert.layers import same, shaped
 from vit_jax.convert.layout import Found
 from vit_jax.convert.rules import Rule
-from vit_jax.models.variants import VitSpec
+from vit_jax.models.spec import VitSpec
 
 # Where the weights lie in what training code saved, the likeliest first.
 _PREFIXES = ("", "params/", "opt/target/", "params/img/", "opt/target/img/", "img/")

@@ -18,7 +18,7 @@ from vit_jax.convert.layers import (
 from vit_jax.convert.layout import Found
 from vit_jax.convert.rules import Rule
 from vit_jax.convert.timm_names import from_arguments, from_name, guessed_heads
-from vit_jax.models.variants import CLASS_TOKEN_POOLS, VitSpec
+from vit_jax.models.spec import CLASS_TOKEN_POOLS, VitSpec
 
 _BACKBONE = "patch_embed.backbone"
 

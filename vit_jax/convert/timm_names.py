@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from vit_jax.models.variants import VitSpec
+from vit_jax.models.spec import VitSpec
 
 # SigLIP weights whose GELU is the tanh form; the other SigLIP names have the exact one.
 _TANH = re.compile(

@@ -8,7 +8,7 @@ import numpy as np
 from vit_jax.convert.layers import conv, norm, same
 from vit_jax.convert.layout import Found
 from vit_jax.convert.rules import Arrays, Rule
-from vit_jax.models.variants import ResNetSpec
+from vit_jax.models.spec import ResNetSpec
 
 
 def detect(arrays: Mapping[str, np.ndarray]) -> bool:

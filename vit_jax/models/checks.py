@@ -4,7 +4,7 @@ import dataclasses
 import typing
 from typing import Any
 
-from vit_jax.models.variants import CLASS_TOKEN_POOLS, Spec, VitSpec
+from vit_jax.models.spec import CLASS_TOKEN_POOLS, Spec, VitSpec
 
 _RATES = ("dropout", "attention_dropout", "stochastic_depth", "patch_dropout")
 _AT_LEAST_ONE = (

@@ -8,7 +8,7 @@ import math
 from typing import NamedTuple
 
 from vit_jax.layers.patches import conv_stem_channels, grid_shape
-from vit_jax.models.variants import ResNetSpec, Spec, VitSpec
+from vit_jax.models.spec import ResNetSpec, Spec, VitSpec
 
 
 class Cost(NamedTuple):

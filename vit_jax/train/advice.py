@@ -2,7 +2,8 @@
 
 from ml_collections import ConfigDict
 
-from vit_jax.models.variants import ResNetSpec, resolve
+from vit_jax.models.spec import ResNetSpec
+from vit_jax.models.variants import resolve
 from vit_jax.train import mesh as meshes
 from vit_jax.train.assemble import Parts
 from vit_jax.train.inputs import augment_values

@@ -9,13 +9,8 @@ from ml_collections import ConfigDict
 
 from vit_jax import config as configuration
 from vit_jax.models import adapt
-from vit_jax.models.variants import (
-    FREE_OF_WEIGHTS,
-    Spec,
-    different_fields,
-    nearest,
-    resolve,
-)
+from vit_jax.models.spec import FREE_OF_WEIGHTS, Spec
+from vit_jax.models.variants import different_fields, nearest, resolve
 from vit_jax.weights import Loaded, abstract_params, grid_of, load, model_fields
 
 AUTO = "auto"
