@@ -69,20 +69,27 @@ def main() -> None:
     results.parent.mkdir(parents=True, exist_ok=True)
     rows = json.loads(results.read_text()) if results.exists() else {}
     names = [name for name in RUNS if _wanted(name, arguments.studies)]
+    done = []
     for seed in range(arguments.seeds):
         for name in names:
-            run = f"{name.replace(' ', '_')}_{seed}"
-            if rows.get(run, {}).get("finished"):
-                continue
-            config = _config(arguments, name, seed)
-            rows[run] = {"run": name, "seed": seed} | _train(
-                config, results.parent / run, rows.get(run, {}).get("cpu_seconds", 0)
-            )
-            results.write_text(json.dumps(rows, indent=2) + "\n")
+            run = _folder(arguments, name, seed)
+            if not rows.get(run, {}).get("finished"):
+                config = make_config(arguments, name, seed)
+                spent = rows.get(run, {}).get("cpu_seconds", 0)
+                row = _train(config, results.parent / run, spent)
+                rows[run] = {"run": name, "seed": seed} | row
+                results.write_text(json.dumps(rows, indent=2) + "\n")
             if not rows[run]["finished"]:
                 raise SystemExit(128 + rows[run]["stopped_by"])
+            done.append(rows[run])
     for study in arguments.studies:
-        print(f"\n### {study}\n\n{table(STUDIES[study], list(rows.values()))}")
+        print(f"\n### {study}\n\n{table(STUDIES[study], done)}")
+
+
+def _folder(arguments: argparse.Namespace, name: str, seed: int) -> str:
+    """Runs of another length are other runs."""
+    length = f"{arguments.steps}x{arguments.batch_size}"
+    return f"{name.replace(' ', '_')}_{length}_{seed}"
 
 
 def _wanted(name: str, studies: list[str]) -> bool:
@@ -94,13 +101,14 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--data", required=True, help="CIFAR as a folder")
     parser.add_argument("--workdir", required=True)
     parser.add_argument("--studies", nargs="+", default=list(STUDIES), choices=STUDIES)
-    parser.add_argument("--steps", type=int, default=800)
+    parser.add_argument("--steps", type=int, default=500)
     parser.add_argument("--batch_size", type=int, default=32)
     parser.add_argument("--seeds", type=int, default=3)
     return parser.parse_args()
 
 
-def _config(arguments: argparse.Namespace, name: str, seed: int) -> ConfigDict:
+def make_config(arguments: argparse.Namespace, name: str, seed: int) -> ConfigDict:
+    """The recipe cifar10_tiny with what all runs change, and what this one does."""
     common = {
         "seed": str(seed),
         "data.source": arguments.data,
@@ -127,7 +135,6 @@ def _train(config: ConfigDict, workdir: Path, spent: float) -> Row:
     Time is the process's CPU seconds, which other programs on the machine change
     little; compiling and the evaluation are in it.
     """
-    spec = resolve(config.model.variant, model_fields(config.model.to_dict()))
     began = time.process_time()
     result = train_and_evaluate(config, workdir)
     row = {
@@ -135,13 +142,22 @@ def _train(config: ConfigDict, workdir: Path, spent: float) -> Row:
         "stopped_by": result.stopped_by,
         "steps": result.step,
         "cpu_seconds": spent + time.process_time() - began,
-        "parameters": count_parameters(spec, (32, 32)),
-        "flops": forward_flops(spec, (32, 32)),
-    }
+    } | size(config)
     if result.finished:
         figures = ("accuracy", "loss")
         row |= {figure: result.evaluation[f"eval/{figure}"] for figure in figures}
     return row
+
+
+def size(config: ConfigDict) -> Row:
+    """Parameters, and FLOPs of one image's way through the model."""
+    fields = model_fields(config.model.to_dict())
+    fields["num_classes"] = config.model.num_classes
+    spec = resolve(config.model.variant, fields)
+    return {
+        "parameters": count_parameters(spec, (32, 32)),
+        "flops": forward_flops(spec, (32, 32)),
+    }
 
 
 def table(names: tuple[str, ...], rows: list[Row]) -> str:
@@ -153,9 +169,7 @@ def table(names: tuple[str, ...], rows: list[Row]) -> str:
     ]
     first = _accuracies(names[0], rows)
     for name in names:
-        own = [row for row in rows if row["run"] == name and row["finished"]]
-        if not own:
-            continue
+        own = [row for row in rows if row["run"] == name]
         accuracy = _accuracies(name, rows)
         seconds, loss = (
             np.mean([row[figure] for row in own]) for figure in ("cpu_seconds", "loss")
@@ -170,9 +184,7 @@ def table(names: tuple[str, ...], rows: list[Row]) -> str:
 
 
 def _accuracies(name: str, rows: list[Row]) -> np.ndarray:
-    return np.array(
-        [row["accuracy"] for row in rows if row["run"] == name and row["finished"]]
-    )
+    return np.array([row["accuracy"] for row in rows if row["run"] == name])
 
 
 def _difference(accuracy: np.ndarray, first: np.ndarray) -> str:
