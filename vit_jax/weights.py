@@ -27,7 +27,8 @@ from vit_jax.models.adapt import (
 )
 from vit_jax.models.factory import create_model
 from vit_jax.models.preprocessing import Preprocessing
-from vit_jax.models.variants import Spec, resolve
+from vit_jax.models.spec import Spec
+from vit_jax.models.variants import resolve
 from vit_jax.workdir import Workdir, read_json
 
 # Entries of a config's model group that describe the data, not a field of the model.

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from vit_jax import config as configuration
-from vit_jax.models.variants import VitSpec
+from vit_jax.models.spec import VitSpec
 
 
 def valid_config():

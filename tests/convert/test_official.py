@@ -24,7 +24,7 @@ FORMS = {
     "no head": ("B/16", {"num_classes": 0}, (32, 32)),
     "sines": ("B/16", {"pool": "gap", "position": "sincos_2d"}, (32, 32)),
     "hybrid": ("R26+S/32", {"stem_units": (1, 2), "patch_size": 2}, (32, 32)),
-    "root alone": ("R+Ti/16", {"patch_size": 4}, (32, 32)),
+    "root alone": ("R+Ti/16", {"patch_size": 4, "stem_width": 32}, (32, 32)),
     "grey images": ("B/16", {}, (32, 32)),
 }
 

@@ -246,6 +246,8 @@ def test_an_unknown_hybrid_has_no_name_there():
     spec = resolve("R26+S/32", {"stem_units": (1, 1)})
     with pytest.raises(ValueError, match=r"no hybrid with stem_units=\(1, 1\)"):
         architecture_of(spec)
+    with pytest.raises(ValueError, match="no hybrid with stem_width=32"):
+        architecture_of(resolve("R26+S/32", {"stem_width": 32}))
 
 
 def test_exact_gelu_and_epsilon_are_seen():

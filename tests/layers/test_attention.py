@@ -5,11 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from vit_jax.layers.attention import (
-    Attention,
-    attention_weights,
-    dot_product_attention,
-)
+from vit_jax.layers.attention import Attention
+from vit_jax.layers.dot_product import attention_weights, dot_product_attention
 from vit_jax.layers.position import Layout
 
 LAYOUT = Layout(rows=1, columns=4, num_prefix=1)

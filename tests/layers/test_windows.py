@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from vit_jax.layers import windows
-from vit_jax.layers.attention import dot_product_attention, windowed_attention
+from vit_jax.layers.dot_product import dot_product_attention
 from vit_jax.layers.position import Layout
+from vit_jax.layers.windows import windowed_attention
 
 # Two rows and three columns of patches in windows of 2 x 2, after one prefix token.
 DRAWN = """

@@ -21,7 +21,7 @@ def test_b16_takes_the_known_flops():
         ("Ti/16", {"pool": "map", "mlp": "swiglu", "stem": "conv"}),
         ("Ti/8", {"pool": "gap", "window_size": 7, "global_every": 2}),
         ("R26+S/32", {}),
-        ("R50x1", {}),
+        ("R50x1", {"stem_width": 32}),
     ],
 )
 def test_formula_agrees_with_the_compilers_count(name, overrides):

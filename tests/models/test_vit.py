@@ -6,10 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.extend.core import jaxprs_in_params
 
 import vit_jax
 from tests.models.drawn import redraw
 from vit_jax import trees
+from vit_jax.models.variants import resolve
 
 IMAGES = jax.random.normal(jax.random.key(7), (2, 32, 48, 3))
 
@@ -26,7 +28,10 @@ def _run(model, params, images=IMAGES, **options):
     return jax.jit(partial(model.apply, **options))({"params": params}, images)
 
 
-@pytest.mark.parametrize("position", ["none", "learned_2d", "sincos_2d", "rope"])
+KINDS = resolve("cifar10_tiny", {}).__dataclass_fields__["position"].metadata["choices"]
+
+
+@pytest.mark.parametrize("position", KINDS)
 def test_every_position_kind_takes_rectangles(position):
     model, params = _tiny(position=position, depth=1)
     assert jnp.isfinite(_run(model, params)).all()
@@ -81,7 +86,28 @@ def test_jit_changes_nothing():
             },
             marks=pytest.mark.slow,
         ),
-        {"stem": "resnet", "patch_size": 1, "stem_units": (1, 1), "pool": "none"},
+        {
+            "stem": "resnet",
+            "stem_width": 32,
+            "stem_units": (1, 1),
+            "patch_size": 1,
+            "pool": "none",
+        },
+        pytest.param(
+            {
+                "stem_norm": True,
+                "inner_norm": True,
+                "position": "sincos_2d_mae",
+                "pool": "distilled",
+                "num_registers": 1,
+                "head_init_std": 0.02,
+            },
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            {"pool": "cls_gap", "position": "none", "gelu": "quick", "mlp": "swiglu"},
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_gradient_reaches_every_parameter(overrides):
@@ -246,6 +272,27 @@ def test_grids_come_from_the_real_feature_map():
     assert params["position"]["table"].shape == (1, 15 * 14 + 1, 768)
     with pytest.raises(ValueError, match="nearest: 224 or 240 rows"):
         vit_jax.create_model("B/16").grid_shape((225, 224))
+
+
+def test_windows_keep_images_of_1024_pixels_linear():
+    """4,096 patches: a block of full attention has 3 x 4,097 x 4,097 scores."""
+    images = jax.ShapeDtypeStruct((1, 1024, 1024, 3), jnp.float32)
+
+    def largest(**fields):
+        model = vit_jax.create_model("Ti/16", image_size=1024, depth=1, **fields)
+        params = jax.eval_shape(model.init, jax.random.key(0), images)
+        return max(array_sizes(jax.make_jaxpr(model.apply)(params, images).jaxpr))
+
+    assert largest() == 3 * 4097**2
+    assert largest(window_size=16) == 3 * 4096 * 257
+
+
+def array_sizes(jaxpr):
+    """Of all that a program computes, inner programs included."""
+    for equation in jaxpr.eqns:
+        yield from (variable.aval.size for variable in equation.outvars)
+        for inner in jaxprs_in_params(equation.params):
+            yield from array_sizes(inner)
 
 
 def test_models_carry_what_images_they_were_made_for():

@@ -16,7 +16,8 @@ from vit_jax import trees
 from vit_jax.checkpoint import complete_steps
 from vit_jax.convert.layout import Weights, describe, shapes_of
 from vit_jax.convert.target import write
-from vit_jax.models.variants import ResNetSpec, resolve
+from vit_jax.models.spec import ResNetSpec, VitSpec
+from vit_jax.models.variants import resolve
 from vit_jax.train import initial
 from vit_jax.train import optimizer as optimizers
 from vit_jax.train.assemble import assemble
@@ -114,13 +115,10 @@ def test_weights_of_no_known_name_take_the_nearest(pretrained, monkeypatch):
     assert (settled.width, settled.patch_size, settled.depth) == (16, 4, 1)
 
 
-def test_a_field_that_no_key_can_say_is_refused(pretrained, monkeypatch):
-    loaded = vit_jax.load(pretrained)
-    wide = ResNetSpec((3, 4, 6, 3), width_factor=3)
-    loaded = dataclasses.replace(loaded, spec=wide, variant=None)
-    monkeypatch.setattr(initial, "load", lambda path, **_: loaded)
-    with pytest.raises(ValueError, match="with width_factor=3, which no key can say"):
-        assemble(finetuning(pretrained, model__variant="auto"))
+@pytest.mark.parametrize("spec", [VitSpec, ResNetSpec])
+def test_a_key_says_every_field_of_a_model(spec):
+    keys = {key.name for key in configuration.KEYS}
+    assert {f"model.{field.name}" for field in dataclasses.fields(spec)} <= keys
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 import vit_jax
 from tests.train.digits import tiny_config
 from vit_jax.checkpoint import stored_shapes
-from vit_jax.layers.position import resize_grid
+from vit_jax.layers.resample import resize_grid
 from vit_jax.models.variants import resolve
 from vit_jax.train.assemble import assemble
 from vit_jax.train.evaluate import evaluate_workdir

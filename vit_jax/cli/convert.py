@@ -106,7 +106,8 @@ def run(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
 def _summary(weights: Any) -> str:
     """A line: layout, variant, classes, grid, pool, activation and epsilon."""
     from vit_jax.convert.layout import stem_stride
-    from vit_jax.models.variants import ResNetSpec, as_overrides
+    from vit_jax.models.spec import ResNetSpec
+    from vit_jax.models.variants import as_overrides
 
     spec = weights.spec
     rows, columns = weights.preprocessing["image_size"]

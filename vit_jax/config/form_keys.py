@@ -12,6 +12,13 @@ FORM_KEYS = (
         entries="count",
     ),
     Key(
+        "model.stem_width",
+        int,
+        "channels of the ResNet's first convolution, a multiple of 32; each stage "
+        "doubles them (stem resnet, ResNets); unset: the variant's own",
+        minimum=32,
+    ),
+    Key(
         "model.stem_bias",
         bool,
         "whether the patch embedding has a bias; unset: the variant's own",

@@ -6,7 +6,8 @@ from typing import Any
 
 from vit_jax.convert.layout import Weights, check_fields
 from vit_jax.convert.timm_models import check_size, is_known
-from vit_jax.models.variants import VARIANTS, Spec, VitSpec, resolve
+from vit_jax.models.spec import Spec, VitSpec
+from vit_jax.models.variants import VARIANTS, resolve
 
 # Fields that 0 leaves out, and the parameters that go with them.
 _LEFT_OUT = {"num_classes": "head/", "representation_size": "pre_logits/"}
@@ -19,7 +20,7 @@ _SIZES = (
     "patch_size",
     "stem",
     "stem_units",
-    "width_factor",
+    "stem_width",
 )
 # What they don't say, and one of our names does.
 _UNSAID = (

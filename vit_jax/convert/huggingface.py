@@ -21,7 +21,7 @@ from vit_jax.convert.layers import (
 )
 from vit_jax.convert.layout import Found
 from vit_jax.convert.rules import Arrays, Rule
-from vit_jax.models.variants import VitSpec
+from vit_jax.models.spec import VitSpec
 
 FAMILIES = ("vit", "deit", "dinov2", "dinov2_with_registers")
 GELU_OF = {

@@ -13,7 +13,8 @@ from vit_jax.convert.rules import Rule
 from vit_jax.data import preprocess
 from vit_jax.data.transforms import EvalTransform
 from vit_jax.models.factory import create_model
-from vit_jax.models.variants import ResNetSpec, Spec, VitSpec, as_overrides
+from vit_jax.models.spec import ResNetSpec, Spec, VitSpec
+from vit_jax.models.variants import as_overrides
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,7 +147,7 @@ def check_fields(fields: Mapping[str, Any]) -> None:
     if unknown:
         raise ValueError(
             f"models have no field {', '.join(unknown)}; fields are those of "
-            "vit_jax.models.variants.VitSpec."
+            "vit_jax.models.spec.VitSpec."
         )
 
 

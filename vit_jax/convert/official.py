@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from vit_jax.convert.layers import same, shaped
 from vit_jax.convert.layout import Found
 from vit_jax.convert.rules import Rule
-from vit_jax.models.variants import VitSpec
+from vit_jax.models.spec import VitSpec
 
 # Where the weights lie in what training code saved, the likeliest first.
 _PREFIXES = ("", "params/", "opt/target/", "params/img/", "opt/target/img/", "img/")
@@ -141,8 +142,8 @@ def _spec(arrays: Mapping[str, np.ndarray], position: str) -> VitSpec:
         num_heads=heads,
         mlp_dim=hidden.shape[-1],
         patch_size=patches.shape[0],
-        stem="resnet" if "conv_root/kernel" in arrays else "patch",
         stem_units=units,
+        **_root(arrays),
         position="learned_1d" if position in arrays else "sincos_2d",
         class_token=True if class_token and pool == "map" else None,
         prefix_positions=position == _POSITION or not class_token,
@@ -150,6 +151,12 @@ def _spec(arrays: Mapping[str, np.ndarray], position: str) -> VitSpec:
         representation_size=0 if extra is None else len(extra),
         num_classes=0 if head is None else len(head),
     )
+
+
+def _root(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    if "conv_root/kernel" not in arrays:
+        return {"stem": "patch"}
+    return {"stem": "resnet", "stem_width": arrays["conv_root/kernel"].shape[-1]}
 
 
 def _one(arrays: Mapping[str, np.ndarray], pattern: str) -> np.ndarray:

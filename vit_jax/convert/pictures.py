@@ -9,7 +9,7 @@ from vit_jax.convert.given import Given
 from vit_jax.convert.layout import describe, size_of, stem_stride
 from vit_jax.convert.rules import Rule
 from vit_jax.convert.timm_models import CLIP, HALF, IMAGENET, pictures_of
-from vit_jax.models.variants import ResNetSpec, Spec, VitSpec
+from vit_jax.models.spec import ResNetSpec, Spec, VitSpec
 
 
 def channels_of(rules: Sequence[Rule], arrays: Mapping[str, np.ndarray]) -> int:

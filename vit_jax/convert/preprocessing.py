@@ -7,7 +7,7 @@ from vit_jax.convert.layout import describe
 from vit_jax.convert.pictures import in_words
 from vit_jax.convert.timm_models import IMAGENET
 from vit_jax.convert.timm_names import architecture_of, arguments_of
-from vit_jax.models.variants import VitSpec
+from vit_jax.models.spec import VitSpec
 
 # Pillow's numbers, which Hugging Face's `resample` has.
 _RESAMPLE = {2: "bilinear", 3: "bicubic"}

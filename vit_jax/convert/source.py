@@ -34,7 +34,7 @@ from vit_jax.convert.preprocessing import from_huggingface, from_timm
 from vit_jax.convert.published import is_published, local_file
 from vit_jax.convert.rules import Rule, folds, to_ours
 from vit_jax.models.adapt import ZERO_HEAD_NOTE, head_is_zero
-from vit_jax.models.variants import ResNetSpec, VitSpec
+from vit_jax.models.spec import ResNetSpec, VitSpec
 from vit_jax.workdir import read_json
 
 __all__ = ["decode", "is_foreign", "read"]
@@ -69,7 +69,7 @@ def read(
         something open (number of heads, GELU, epsilon), it is as that model has it.
       image_size: (rows, columns) in pixels, where a position table is no square's.
       mean, std: of the images, one number or one a channel, where no file says them.
-      **fields: of `vit_jax.models.variants.VitSpec`, where the file can't say them.
+      **fields: of `vit_jax.models.spec.VitSpec`, where the file can't say them.
         num_classes=0 leaves the head out, representation_size=0 the layer before it.
 
     Raises:

@@ -23,7 +23,7 @@ from vit_jax.convert.layout import Weights
 from vit_jax.convert.preprocessing import to_huggingface, to_timm
 from vit_jax.convert.replace import WRITTEN, check_place, replaced
 from vit_jax.convert.rules import Rule, folds, to_theirs
-from vit_jax.models.variants import ResNetSpec, VitSpec
+from vit_jax.models.spec import ResNetSpec, VitSpec
 
 LAYOUTS = ("timm", "huggingface", "torchvision", "npz", "orbax")
 _TORCH = (".pth", ".pt", ".bin")

@@ -18,7 +18,7 @@ from vit_jax.convert.layers import (
 from vit_jax.convert.layout import Found
 from vit_jax.convert.rules import Rule
 from vit_jax.convert.timm_names import from_arguments, from_name, guessed_heads
-from vit_jax.models.variants import CLASS_TOKEN_POOLS, VitSpec
+from vit_jax.models.spec import CLASS_TOKEN_POOLS, VitSpec
 
 _BACKBONE = "patch_embed.backbone"
 
@@ -346,8 +346,9 @@ def _output(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
 
 
 def _hybrid(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    roots = (f"{_BACKBONE}.conv.weight", f"{_BACKBONE}.stem.conv.weight")
-    if not any(root in arrays for root in roots):
+    names = (f"{_BACKBONE}.conv.weight", f"{_BACKBONE}.stem.conv.weight")
+    roots = [arrays[name] for name in names if name in arrays]
+    if not roots:
         return {}
     pattern = re.compile(re.escape(_BACKBONE) + r"\.stages\.(\d+)\.blocks\.(\d+)\.")
     units: dict[int, int] = {}
@@ -358,6 +359,7 @@ def _hybrid(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
     return {
         "stem": "resnet",
         "stem_units": tuple(units[stage] for stage in sorted(units)),
+        "stem_width": roots[0].shape[0],
         "stem_bias": True,
         # timm's 1e-8 lies inside the square root: as good as nothing.
         "conv_epsilon": 0.0,

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from vit_jax.models.variants import VitSpec
+from vit_jax.models.spec import VitSpec
 
 # Word of a name -> widths of the models that have it.
 _WIDTHS = {

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from vit_jax.models.variants import VitSpec
+from vit_jax.models.spec import VitSpec
 
 # SigLIP weights whose GELU is the tanh form; the other SigLIP names have the exact one.
 _TANH = re.compile(
@@ -119,6 +119,10 @@ def architecture_of(spec: VitSpec) -> str:
             (3, 4, 9): "vit_base_r50_s16_224",
             (3, 4, 6, 3): "vit_large_r50_s32_224",
         }
+        if spec.stem_width != 64:
+            raise ValueError(
+                f"timm has no hybrid with stem_width={spec.stem_width}; it must be 64."
+            )
         if spec.stem_units not in known:
             raise ValueError(
                 f"timm has no hybrid with stem_units={spec.stem_units}; it must be one "

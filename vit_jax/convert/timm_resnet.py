@@ -8,7 +8,7 @@ import numpy as np
 from vit_jax.convert.layers import conv, norm, same
 from vit_jax.convert.layout import Found
 from vit_jax.convert.rules import Arrays, Rule
-from vit_jax.models.variants import ResNetSpec
+from vit_jax.models.spec import ResNetSpec
 
 
 def detect(arrays: Mapping[str, np.ndarray]) -> bool:
@@ -26,7 +26,7 @@ def read(arrays: Mapping[str, np.ndarray]) -> Found:
     head = arrays.get("head.fc.bias")
     spec = ResNetSpec(
         stem_units=tuple(units[stage] for stage in sorted(units)),
-        width_factor=arrays["stem.conv.weight"].shape[0] // 64,
+        stem_width=arrays["stem.conv.weight"].shape[0],
         conv_epsilon=0.0,
         num_classes=0 if head is None else len(head),
     )

@@ -16,7 +16,7 @@ from vit_jax.convert.layers import (
 )
 from vit_jax.convert.layout import Found
 from vit_jax.convert.rules import Rule
-from vit_jax.models.variants import VitSpec
+from vit_jax.models.spec import VitSpec
 
 _BLOCK = "encoder.layers.encoder_layer_"
 

@@ -9,7 +9,7 @@ from vit_jax.convert import official, timm, timm_resnet, torchvision
 from vit_jax.convert.given import Given
 from vit_jax.convert.layout import Found, Weights, stem_stride
 from vit_jax.convert.pictures import assumed, in_words
-from vit_jax.models.variants import FREE_OF_WEIGHTS, ResNetSpec, Spec, VitSpec
+from vit_jax.models.spec import FREE_OF_WEIGHTS, ResNetSpec, Spec, VitSpec
 
 
 def differences(spec: Spec, found: Spec) -> dict[str, tuple[Any, Any]]:

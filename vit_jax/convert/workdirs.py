@@ -15,7 +15,7 @@ from vit_jax.checkpoint import Checkpoints, restore_params
 from vit_jax.convert.layout import Weights, shapes_of
 from vit_jax.data.preprocess import check as check_preprocessing
 from vit_jax.models.checks import check
-from vit_jax.models.variants import ResNetSpec, Spec, VitSpec
+from vit_jax.models.spec import ResNetSpec, Spec, VitSpec
 from vit_jax.workdir import Workdir, read_json
 
 _KINDS = {"vit": VitSpec, "resnet": ResNetSpec}

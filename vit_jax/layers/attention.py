@@ -3,122 +3,11 @@
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from vit_jax.layers import regularize, windows
+from vit_jax.layers import regularize
+from vit_jax.layers.dot_product import attention_weights, dot_product_attention
 from vit_jax.layers.position import Layout, RelativeBias, rotate
-
-
-def attention_weights(
-    query_BNHK: jax.Array, key_BMHK: jax.Array, bias: jax.Array | None = None
-) -> jax.Array:
-    """Softmax weights [B, H, N, M] in float32; the rows sum to 1.
-
-    Args:
-      query_BNHK: queries.
-      key_BMHK: keys.
-      bias: added to the scaled products; four dimensions that broadcast with
-        [B, H, N, M]. A mask is a bias of minus infinity.
-
-    Source: Vaswani et al. 2017, arXiv 1706.03762, equation 1. The softmax is float32
-    whatever the inputs are, since bfloat16 has too few digits for its sum.
-    """
-    query_BNHK = query_BNHK * query_BNHK.shape[-1] ** -0.5
-    # Heads first: XLA's products on CPU take a tenth less time on contiguous heads.
-    scores_BHNM = jnp.einsum(
-        "BHNK,BHMK->BHNM",
-        query_BNHK.swapaxes(1, 2),
-        key_BMHK.swapaxes(1, 2),
-        preferred_element_type=jnp.float32,
-    )
-    if bias is not None:
-        scores_BHNM = scores_BHNM + bias
-    return jax.nn.softmax(scores_BHNM, axis=-1)
-
-
-def dot_product_attention(
-    query_BNHK: jax.Array,
-    key_BMHK: jax.Array,
-    value_BMHK: jax.Array,
-    *,
-    bias: jax.Array | None = None,
-    dropout: float = 0.0,
-    dropout_key: jax.Array | None = None,
-) -> jax.Array:
-    """The values averaged by attention weights, [B, N, H, K] in the values' dtype.
-
-    `dropout` is the share of weights zeroed where `dropout_key` is given.
-    """
-    weights_BHNM = attention_weights(query_BNHK, key_BMHK, bias)
-    weights_BHNM = regularize.dropout(weights_BHNM, dropout, dropout_key)
-    weights_BHNM = weights_BHNM.astype(value_BMHK.dtype)
-    value_BHMK = value_BMHK.swapaxes(1, 2)
-    return jnp.einsum("BHNM,BHMK->BHNK", weights_BHNM, value_BHMK).swapaxes(1, 2)
-
-
-def windowed_attention(
-    query_BNHK: jax.Array,
-    key_BNHK: jax.Array,
-    value_BNHK: jax.Array,
-    layout: Layout,
-    size: int,
-    *,
-    bias: jax.Array | None = None,
-    dropout: float = 0.0,
-    dropout_key: jax.Array | None = None,
-) -> jax.Array:
-    """Attention [B, N, H, K] in windows of `size` x `size` patches, linear in N.
-
-    A patch sees its window and the prefix tokens; a prefix token sees all. That is full
-    attention under `windows.window_mask`.
-
-    Args:
-      query_BNHK, key_BNHK, value_BNHK: of all tokens.
-      layout: how they lie.
-      size: side of a window in patches.
-      bias: [1, H, size^2, size^2], among the patches of one window.
-      dropout, dropout_key: as in `dot_product_attention`.
-
-    Source: Li et al. 2022, arXiv 2203.16527, section 3.
-    """
-    first, grid = layout.num_prefix, layout.grid
-    keys = (None, None) if dropout_key is None else jax.random.split(dropout_key)
-    query_WNHK, key_WMHK, value_WMHK = (
-        windows.partition(x[:, first:].reshape(-1, *grid, *x.shape[2:]), size)
-        for x in (query_BNHK, key_BNHK, value_BNHK)
-    )
-    batch = query_BNHK.shape[0]
-    per_image = query_WNHK.shape[0] // batch
-    key_WMHK, value_WMHK = (
-        jnp.concatenate([jnp.repeat(x[:, :first], per_image, axis=0), y], axis=1)
-        for x, y in ((key_BNHK, key_WMHK), (value_BNHK, value_WMHK))
-    )
-    padding = windows.padding_bias(grid, size)
-    if padding is not None:
-        padding = np.tile(padding, (batch, 1, 1, 1))
-        bias = padding if bias is None else bias + padding
-    if bias is not None:
-        bias = jnp.pad(bias, ((0, 0), (0, 0), (0, 0), (first, 0)))
-    patches_WNHK = dot_product_attention(
-        query_WNHK,
-        key_WMHK,
-        value_WMHK,
-        bias=bias,
-        dropout=dropout,
-        dropout_key=keys[0],
-    )
-    patches_BYXHK = windows.merge(patches_WNHK, size, grid)
-    patches_BNHK = patches_BYXHK.reshape(batch, -1, *patches_BYXHK.shape[3:])
-    if not first:
-        return patches_BNHK
-    prefix_BNHK = dot_product_attention(
-        query_BNHK[:, :first],
-        key_BNHK,
-        value_BNHK,
-        dropout=dropout,
-        dropout_key=keys[1],
-    )
-    return jnp.concatenate([prefix_BNHK, patches_BNHK], axis=1)
+from vit_jax.layers.windows import window_mask, windowed_attention
 
 
 class HeadProjection(nn.Module):
@@ -274,7 +163,7 @@ class Attention(nn.Module):
         """Weights [B, H, N, N]; those of windows are zero outside the window."""
         bias = None if self.relative is None else self.relative(layout)
         if self.window_size:
-            seen = windows.window_mask(layout.grid, self.window_size, layout.num_prefix)
+            seen = window_mask(layout.grid, self.window_size, layout.num_prefix)
             mask = jnp.where(seen, 0, -jnp.inf)[None, None]
             bias = mask if bias is None else bias + mask
         return attention_weights(qkv[0], qkv[1], bias)

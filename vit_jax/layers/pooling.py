@@ -4,11 +4,8 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from vit_jax.layers.attention import (
-    HeadProjection,
-    OutProjection,
-    dot_product_attention,
-)
+from vit_jax.layers.attention import HeadProjection, OutProjection
+from vit_jax.layers.dot_product import dot_product_attention
 
 
 class PrefixTokens(nn.Module):

@@ -1,4 +1,4 @@
-"""Where a token lies: position tables and their resizing."""
+"""Where a token lies: position tables, biases by distance, rotations."""
 
 from typing import NamedTuple
 
@@ -6,8 +6,6 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
-
-from vit_jax.layers.resample import axis_weights
 
 
 class Layout(NamedTuple):
@@ -21,50 +19,6 @@ class Layout(NamedTuple):
     def grid(self) -> tuple[int, int]:
         """(rows, columns)."""
         return self.rows, self.columns
-
-
-def resize_grid(
-    table_1ND: np.ndarray,
-    old_grid: tuple[int, int],
-    new_grid: tuple[int, int],
-    *,
-    num_prefix: int = 0,
-    method: str = "corners",
-) -> np.ndarray:
-    """A position table [1, prefix + N, D] sampled on another grid, on the host.
-
-    The same grid gives the table back as it is, whatever the method.
-
-    Args:
-      table_1ND: first the prefix rows (class token, registers), then the grid by rows.
-      old_grid: (rows, columns) that the table has.
-      new_grid: (rows, columns) wanted.
-      num_prefix: rows that are no part of the grid and stay as they are.
-      method: one of `vit_jax.layers.resample.METHODS`. "corners" is linear with the
-        corners kept, as the original code resizes; timm's and PyTorch's are the others.
-
-    Raises:
-      ValueError: the table's length is not `num_prefix` plus the old grid's, or the
-        method doesn't exist.
-    """
-    table_1ND = np.asarray(table_1ND)
-    rows, columns = old_grid
-    if table_1ND.shape[1] != num_prefix + rows * columns:
-        raise ValueError(
-            f"a table of {table_1ND.shape[1]} rows must be {num_prefix} prefix rows "
-            f"and a grid of {rows} x {columns}."
-        )
-    down = axis_weights(rows, new_grid[0], method)
-    across = axis_weights(columns, new_grid[1], method)
-    if tuple(old_grid) == tuple(new_grid):
-        return table_1ND
-    width = table_1ND.shape[-1]
-    grid_YXD = table_1ND[0, num_prefix:].reshape(rows, columns, width)
-    grid_YXD = np.einsum("yY,xX,YXD->yxD", down, across, grid_YXD, optimize=True)
-    table_1MD = grid_YXD.reshape(1, new_grid[0] * new_grid[1], width)
-    return np.concatenate(
-        [table_1ND[:, :num_prefix], table_1MD.astype(table_1ND.dtype)], axis=1
-    )
 
 
 class LearnedPosition(nn.Module):
@@ -269,6 +223,6 @@ def _table(
             raise ValueError(
                 f"position {name} of {given[1]} rows must have {shape[1]} for a grid "
                 f"of {grid[0]} x {grid[1]} patches; resize it with "
-                "vit_jax.layers.position.resize_grid."
+                "vit_jax.layers.resample.resize_grid."
             )
     return module.param(name, init, shape)

@@ -1,4 +1,4 @@
-"""Weights that sample one axis of a grid at another number of places."""
+"""A grid sampled at other places: the original code's way, and PyTorch's."""
 
 import numpy as np
 
@@ -9,6 +9,50 @@ METHODS = (
     "bilinear_antialias",
     "bicubic_antialias",
 )
+
+
+def resize_grid(
+    table_1ND: np.ndarray,
+    old_grid: tuple[int, int],
+    new_grid: tuple[int, int],
+    *,
+    num_prefix: int = 0,
+    method: str = "corners",
+) -> np.ndarray:
+    """A position table [1, prefix + N, D] sampled on another grid, on the host.
+
+    The same grid gives the table back as it is, whatever the method.
+
+    Args:
+      table_1ND: first the prefix rows (class token, registers), then the grid by rows.
+      old_grid: (rows, columns) that the table has.
+      new_grid: (rows, columns) wanted.
+      num_prefix: rows that are no part of the grid and stay as they are.
+      method: one of `METHODS`. "corners" is linear with the
+        corners kept, as the original code resizes; timm's and PyTorch's are the others.
+
+    Raises:
+      ValueError: the table's length is not `num_prefix` plus the old grid's, or the
+        method doesn't exist.
+    """
+    table_1ND = np.asarray(table_1ND)
+    rows, columns = old_grid
+    if table_1ND.shape[1] != num_prefix + rows * columns:
+        raise ValueError(
+            f"a table of {table_1ND.shape[1]} rows must be {num_prefix} prefix rows "
+            f"and a grid of {rows} x {columns}."
+        )
+    down = axis_weights(rows, new_grid[0], method)
+    across = axis_weights(columns, new_grid[1], method)
+    if tuple(old_grid) == tuple(new_grid):
+        return table_1ND
+    width = table_1ND.shape[-1]
+    grid_YXD = table_1ND[0, num_prefix:].reshape(rows, columns, width)
+    grid_YXD = np.einsum("yY,xX,YXD->yxD", down, across, grid_YXD, optimize=True)
+    table_1MD = grid_YXD.reshape(1, new_grid[0] * new_grid[1], width)
+    return np.concatenate(
+        [table_1ND[:, :num_prefix], table_1MD.astype(table_1ND.dtype)], axis=1
+    )
 
 
 def axis_weights(old: int, new: int, method: str) -> np.ndarray:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from vit_jax import trees
-from vit_jax.layers.position import resize_grid
-from vit_jax.models.variants import ResNetSpec, Spec
+from vit_jax.layers.resample import resize_grid
+from vit_jax.models.spec import ResNetSpec, Spec
 
 _LISTED = 20
 

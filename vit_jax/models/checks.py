@@ -4,7 +4,7 @@ import dataclasses
 import typing
 from typing import Any
 
-from vit_jax.models.variants import CLASS_TOKEN_POOLS, Spec, VitSpec
+from vit_jax.models.spec import CLASS_TOKEN_POOLS, Spec, VitSpec
 
 _RATES = ("dropout", "attention_dropout", "stochastic_depth", "patch_dropout")
 _AT_LEAST_ONE = (
@@ -13,7 +13,7 @@ _AT_LEAST_ONE = (
     "num_heads",
     "mlp_dim",
     "patch_size",
-    "width_factor",
+    "stem_width",
     "image_size",
 )
 
@@ -46,6 +46,8 @@ def _field(spec: Spec, field: dataclasses.Field) -> list[str]:
         return [f"{name}={value} must be from 0 to less than 1."]
     if name in _AT_LEAST_ONE and value < 1:
         return [f"{name}={value} must be at least 1."]
+    if name == "stem_width" and value % 32:
+        return [f"{name}={value} must be a multiple of 32, the groups of group norm."]
     numbers = value if isinstance(value, tuple) else (value,)
     is_number = all(isinstance(number, int | float) for number in numbers)
     if name != "head_bias_init" and is_number and any(number < 0 for number in numbers):
@@ -94,6 +96,10 @@ def _together(spec: VitSpec) -> list[str]:
             spec.stem != "conv" or (power_of_two and spec.patch_size > 1),
             f"stem='conv' halves images; patch_size={spec.patch_size} must be a power "
             "of two from 2.",
+        ),
+        (
+            spec.stem == "resnet" or spec.stem_width == 64,
+            f"stem_width={spec.stem_width} goes with stem='resnet', not {spec.stem!r}.",
         ),
         (
             spec.stem == "resnet" or not spec.stem_units,

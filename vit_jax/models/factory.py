@@ -29,7 +29,8 @@ from vit_jax.models.checks import check, check_run
 from vit_jax.models.encoder import REMAT_POLICIES, Encoder, EncoderBlock, Template
 from vit_jax.models.preprocessing import Preprocessing
 from vit_jax.models.resnet import ResNet, ResNetStem
-from vit_jax.models.variants import ResNetSpec, Spec, VitSpec, resolve
+from vit_jax.models.spec import ResNetSpec, Spec, VitSpec
+from vit_jax.models.variants import resolve
 from vit_jax.models.vit import VisionTransformer
 
 
@@ -54,7 +55,7 @@ def create_model(
         checkpoints stay.
       remat: what the backward pass keeps of each block: "none" recomputes nothing,
         "dots" all but dense layers, "full" everything. The results stay.
-      **overrides: fields of the variant's spec (`vit_jax.models.variants`); None: the
+      **overrides: fields of the variant's spec (`vit_jax.models.spec`); None: the
         variant's own.
 
     Raises:
@@ -74,7 +75,7 @@ def create_model(
 def _resnet(spec: ResNetSpec, dtype: jnp.dtype) -> ResNet:
     return ResNet(
         units=spec.stem_units,
-        width_factor=spec.width_factor,
+        mid=spec.stem_width,
         head=_head(spec),
         conv_epsilon=spec.conv_epsilon,
         norm_epsilon=spec.group_norm_epsilon,
@@ -123,6 +124,7 @@ def _stem(spec: VitSpec, dtype: jnp.dtype) -> nn.Module:
             spec.stem_units,
             spec.patch_size,
             spec.width,
+            spec.stem_width,
             spec.stem_projection,
             spec.conv_epsilon,
             spec.group_norm_epsilon,

@@ -8,7 +8,7 @@ import math
 from typing import NamedTuple
 
 from vit_jax.layers.patches import conv_stem_channels, grid_shape
-from vit_jax.models.variants import ResNetSpec, Spec, VitSpec
+from vit_jax.models.spec import ResNetSpec, Spec, VitSpec
 
 
 class Cost(NamedTuple):
@@ -88,7 +88,7 @@ def _stem(
         return _conv_stem(spec, image_shape, channels)
     cost, features = _NOTHING, image_shape
     if spec.stem == "resnet":
-        cost, features, channels = _stages(spec, image_shape, channels, 64)
+        cost, features, channels = _stages(spec, image_shape, channels)
     grid = grid_shape(features, spec.patch_size)
     if spec.stem == "resnet" and not spec.stem_projection:
         return cost, grid
@@ -169,15 +169,15 @@ def _head(spec: Spec, width: int, times: int) -> Cost:
 
 
 def _resnet(spec: ResNetSpec, image_shape: tuple[int, int], channels: int) -> Cost:
-    cost, _, width = _stages(spec, image_shape, channels, 64 * spec.width_factor)
+    cost, _, width = _stages(spec, image_shape, channels)
     return cost + (2 * width, 0) + _head(spec, width, 1)
 
 
 def _stages(
-    spec: Spec, image_shape: tuple[int, int], channels: int, mid: int
+    spec: Spec, image_shape: tuple[int, int], channels: int
 ) -> tuple[Cost, tuple[int, int], int]:
     """Root and stages: cost, shape of the feature map, its channels."""
-    preact = isinstance(spec, ResNetSpec)
+    preact, mid = isinstance(spec, ResNetSpec), spec.stem_width
     size = _halved(image_shape)
     cost = _dense(49 * channels, mid, math.prod(size), bias=False)
     cost += (0 if preact else 2 * mid, 0)

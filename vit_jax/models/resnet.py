@@ -114,6 +114,7 @@ class ResNetStem(nn.Module):
       units: bottlenecks of each stage; none: the root alone.
       patch_size: side of a patch of the feature map.
       width: D.
+      mid: channels of the root and of the first stage's middle.
       project: whether a projection follows even where the channels fit the width.
       conv_epsilon, norm_epsilon: of weight standardisation and group norm.
       dtype: of activations.
@@ -124,6 +125,7 @@ class ResNetStem(nn.Module):
     units: tuple[int, ...]
     patch_size: int
     width: int
+    mid: int = 64
     project: bool = True
     conv_epsilon: float = 1e-5
     norm_epsilon: float = 1e-6
@@ -151,13 +153,15 @@ class ResNetStem(nn.Module):
             wanted where it is needed.
         """
         self.grid_shape(images_BYXC.shape[1:3])
-        conv = StdConv(64, 7, 2, "SAME", self.conv_epsilon, self.dtype, name="root")
+        conv = StdConv(
+            self.mid, 7, 2, "SAME", self.conv_epsilon, self.dtype, name="root"
+        )
         x = GroupNorm(self.norm_epsilon, dtype=self.dtype, name="root_norm")(
             conv(images_BYXC)
         )
         x = nn.max_pool(nn.relu(x), (3, 3), (2, 2), "SAME")
         epsilons = self.conv_epsilon, self.norm_epsilon
-        x = Stages(self.units, 64, False, *epsilons, self.dtype, name="stages")(x)
+        x = Stages(self.units, self.mid, False, *epsilons, self.dtype, name="stages")(x)
         sides = (self.patch_size, self.patch_size)
         if self.project:
             conv = nn.Conv(
@@ -177,7 +181,7 @@ class ResNet(nn.Module):
 
     Args:
       units: bottlenecks of each stage.
-      width_factor: times 64 channels in the first stage's middle.
+      mid: channels of the root and of the first stage's middle.
       head: features -> logits; None returns the features.
       conv_epsilon, norm_epsilon: of weight standardisation and group norm.
       dtype: of activations.
@@ -187,7 +191,7 @@ class ResNet(nn.Module):
     """
 
     units: tuple[int, ...]
-    width_factor: int
+    mid: int
     head: nn.Module | None
     conv_epsilon: float = 1e-5
     norm_epsilon: float = 1e-5
@@ -197,12 +201,13 @@ class ResNet(nn.Module):
     @nn.compact
     def __call__(self, images: jax.Array, *, train: bool = False) -> jax.Array:
         """Logits; `train` changes nothing, since there is no noise in it."""
-        mid = 64 * self.width_factor
-        x = StdConv(mid, 7, 2, 3, self.conv_epsilon, self.dtype, name="root")(images)
+        x = StdConv(self.mid, 7, 2, 3, self.conv_epsilon, self.dtype, name="root")(
+            images
+        )
         x = jnp.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
         x = nn.max_pool(x, (3, 3), (2, 2), "VALID")
         epsilons = self.conv_epsilon, self.norm_epsilon
-        x = Stages(self.units, mid, True, *epsilons, self.dtype, name="stages")(x)
+        x = Stages(self.units, self.mid, True, *epsilons, self.dtype, name="stages")(x)
         x = nn.relu(GroupNorm(self.norm_epsilon, dtype=self.dtype, name="norm")(x))
         x = jnp.mean(x, axis=(1, 2), dtype=jnp.float32)
         return x if self.head is None else self.head(x)

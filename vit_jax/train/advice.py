@@ -3,7 +3,8 @@
 from ml_collections import ConfigDict
 
 from vit_jax.data.decode import has_colour
-from vit_jax.models.variants import ResNetSpec, resolve
+from vit_jax.models.spec import ResNetSpec
+from vit_jax.models.variants import resolve
 from vit_jax.train import mesh as meshes
 from vit_jax.train.assemble import Parts
 from vit_jax.train.augment import augment_values

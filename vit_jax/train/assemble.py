@@ -17,7 +17,8 @@ from ml_collections import ConfigDict
 
 from vit_jax import config as configuration
 from vit_jax import trees
-from vit_jax.models.variants import Spec, resolve
+from vit_jax.models.spec import Spec
+from vit_jax.models.variants import resolve
 from vit_jax.train import durations, features, initial
 from vit_jax.train import mesh as meshes
 from vit_jax.train.faults import Faults, batch_faults, best_faults

@@ -9,13 +9,8 @@ from ml_collections import ConfigDict
 
 from vit_jax import config as configuration
 from vit_jax.models import adapt
-from vit_jax.models.variants import (
-    FREE_OF_WEIGHTS,
-    Spec,
-    different_fields,
-    nearest,
-    resolve,
-)
+from vit_jax.models.spec import FREE_OF_WEIGHTS, Spec
+from vit_jax.models.variants import different_fields, nearest, resolve
 from vit_jax.weights import Loaded, abstract_params, grid_of, load, model_fields
 
 AUTO = "auto"
@@ -80,9 +75,6 @@ def _settle_model(config: ConfigDict, loaded: Loaded) -> None:
     """Fills in `model.variant=auto`, and unset keys of the model with it.
 
     Noise, such as dropout, is no part of weights: unset, it is the variant's own.
-
-    Raises:
-      ValueError: the weights' model has a field that no key can say.
     """
     if config.model.variant != AUTO:
         return
@@ -90,15 +82,7 @@ def _settle_model(config: ConfigDict, loaded: Loaded) -> None:
     config.model.variant = name
     for field in different_fields(loaded.spec, resolve(name, {})):
         value = getattr(loaded.spec, field)
-        if field in _NOT_OF_WEIGHTS:
-            continue
-        if field not in config.model:
-            raise ValueError(
-                f"model.variant=auto: the weights' model is {name} with {field}="
-                f"{value}, which no key can say; name a variant of "
-                "vit_jax.list_models() that has it."
-            )
-        if config.model[field] is None:
+        if field not in _NOT_OF_WEIGHTS and config.model[field] is None:
             config.model[field] = value
 
 

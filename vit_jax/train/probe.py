@@ -12,7 +12,7 @@ from vit_jax.data import pipeline
 from vit_jax.data.preprocess import transform_of
 from vit_jax.data.sources import open_source
 from vit_jax.evals import features, fewshot
-from vit_jax.models.variants import VitSpec
+from vit_jax.models.spec import VitSpec
 from vit_jax.train import mesh as meshes
 from vit_jax.weights import Loaded, load
 from vit_jax.workdir import Workdir, read_json

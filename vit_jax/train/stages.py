@@ -24,7 +24,7 @@ from ml_collections import ConfigDict
 from vit_jax import config as configuration
 from vit_jax import trees
 from vit_jax.models.adapt import Table, resize_table, table_grids
-from vit_jax.models.variants import Spec
+from vit_jax.models.spec import Spec
 
 
 @dataclasses.dataclass(frozen=True)
