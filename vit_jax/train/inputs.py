@@ -95,7 +95,7 @@ def unread_inputs(config: ConfigDict, num_examples: int) -> Inputs:
     Raises:
       ValueError: faults of the data keys, a line each; model.num_classes is unset.
     """
-    faults = [*_channel_faults(config), *augment_faults(config)]
+    faults = [*channel_faults(config), *augment_faults(config)]
     if config.model.num_classes is None:
         faults.append(
             "model.num_classes must be set where the data is not here to be counted."
