@@ -12,6 +12,7 @@ from absl import logging
 from vit_jax import __version__
 from vit_jax.cli.overrides import take_overrides
 from vit_jax.cli.parser import Parser
+from vit_jax.cli.platforms import leave_out_absent_tpus
 
 # In the order in which a new user meets them.
 COMMANDS = (
@@ -22,6 +23,7 @@ COMMANDS = (
     "convert",
     "probe",
     "study",
+    "plan",
     "config",
     "data",
 )
@@ -40,6 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
         # Orbax tells every step of a save; its warnings about our layout mislead, and
         # what it logs as an error is raised too.
         logging.set_verbosity(logging.FATAL)
+        leave_out_absent_tpus()
         overrides, arguments = take_overrides(arguments)
         parser = _parser()
         if not arguments and not overrides:

@@ -169,12 +169,26 @@ def _parse_split(split: str) -> tuple[str, str, str]:
     return match["name"], match["low"] or "", match["high"] or ""
 
 
+def size_of_part(split: str, size: int) -> int:
+    """How many examples `split`, a name or a part of one, has of `size` in the whole.
+
+    Raises:
+      ValueError: `split` is no such words.
+    """
+    _, low, high = _parse_split(split)
+    return len(range(size)[_slice(low, high, size)])
+
+
 def _part(source: Source, low: str, high: str) -> Source:
     if not low and not high:
         return source
     size = len(source)
-    bounds = slice(_bound(low or "0", size), _bound(high or "100%", size))
+    bounds = _slice(low, high, size)
     return Subset(source, balanced_order(source.labels(), seed=0)[bounds])
+
+
+def _slice(low: str, high: str, size: int) -> slice:
+    return slice(_bound(low or "0", size), _bound(high or "100%", size))
 
 
 def _bound(text: str, size: int) -> int:

@@ -49,15 +49,43 @@ def forward_flops(spec: Spec, image_shape: tuple[int, int], channels: int = 3) -
     return 2 * _cost(spec, image_shape, channels).multiply_adds
 
 
+def attention_flops(spec: Spec, image_shape: tuple[int, int]) -> int:
+    """Those of `forward_flops` that grow with the square of the tokens.
+
+    They multiply queries with keys, and weights with values; 0 for a ResNet.
+    """
+    if isinstance(spec, ResNetSpec):
+        return 0
+    grid = token_grid(spec, image_shape)
+    windows = layer_windows(spec)
+    return 4 * spec.width * sum(seen_pairs(spec, grid, window) for window in windows)
+
+
+def token_grid(spec: VitSpec, image_shape: tuple[int, int]) -> tuple[int, int]:
+    """(rows, columns) of patch tokens.
+
+    Raises:
+      ValueError: the image doesn't fit the patches.
+    """
+    return _stem(spec, image_shape, 3)[1]
+
+
+def layer_windows(spec: VitSpec) -> tuple[int, ...]:
+    """Side of each layer's attention windows in patches, 0 where it sees all."""
+    every = spec.global_every
+    return tuple(
+        0 if every and (layer + 1) % every == 0 else spec.window_size
+        for layer in range(spec.depth)
+    )
+
+
 def _cost(spec: Spec, image_shape: tuple[int, int], channels: int) -> Cost:
     if isinstance(spec, ResNetSpec):
         return _resnet(spec, image_shape, channels)
     stem, grid = _stem(spec, image_shape, channels)
     tokens = spec.num_prefix + math.prod(grid)
     cost = stem + _embedding(spec, grid)
-    for layer in range(spec.depth):
-        is_global = spec.global_every and (layer + 1) % spec.global_every == 0
-        window = 0 if is_global else spec.window_size
+    for window in layer_windows(spec):
         cost += _block(spec, grid, window)
     norms = spec.stem_norm + spec.first_norm + (spec.final_norm == "tokens")
     cost += (norms * _norm(spec, spec.width), 0)
@@ -125,7 +153,7 @@ def _block(spec: VitSpec, grid: tuple[int, int], window: int) -> Cost:
     cost = Cost(2 * _norm(spec, width), 0)
     cost += _dense(width, 3 * width, tokens, spec.qkv_bias)
     cost += _dense(width, width, tokens, spec.out_bias)
-    cost += (0, 2 * width * _seen(spec, grid, window))
+    cost += (0, 2 * width * seen_pairs(spec, grid, window))
     matrices = 2 if spec.mlp == "plain" else 3
     for _ in range(matrices - 1):
         cost += _dense(width, spec.mlp_dim, tokens, spec.mlp_bias)
@@ -142,7 +170,7 @@ def _block(spec: VitSpec, grid: tuple[int, int], window: int) -> Cost:
     return cost
 
 
-def _seen(spec: VitSpec, grid: tuple[int, int], window: int) -> int:
+def seen_pairs(spec: VitSpec, grid: tuple[int, int], window: int) -> int:
     """Pairs of query and key that a layer multiplies, padding included."""
     tokens = spec.num_prefix + math.prod(grid)
     if not window:

@@ -47,7 +47,7 @@ class Parts:
     """
 
     config: ConfigDict
-    mesh: jax.sharding.Mesh
+    mesh: meshes.AnyMesh
     inputs: Inputs
     model: nn.Module
     spec: Spec
@@ -70,7 +70,12 @@ class Parts:
 
 
 def assemble(
-    config: ConfigDict, *, faults: Sequence[str] = (), resumed: bool = False
+    config: ConfigDict,
+    *,
+    faults: Sequence[str] = (),
+    resumed: bool = False,
+    make_mesh: Callable[..., meshes.AnyMesh] = meshes.make_mesh,
+    open_data: Callable[..., Inputs] = open_inputs,
 ) -> Parts:
     """The parts of a run.
 
@@ -78,6 +83,9 @@ def assemble(
       config: left as it is.
       faults: what is already known to be wrong, to be reported with the rest.
       resumed: whether the run has a checkpoint; init.weights isn't read then.
+      make_mesh: gives the mesh of the config's sizes; another where the devices are
+        not here.
+      open_data: as `open_inputs`; another where the data is not here.
 
     Raises:
       ValueError: one message with all faults, a line each.
@@ -85,10 +93,10 @@ def assemble(
     config = copy.deepcopy(config)
     wrong = configuration.check(config)
     found = Faults([*faults, *wrong])
-    mesh = found.attempt(lambda: meshes.make_mesh(**config.mesh), "mesh.")
+    mesh = found.attempt(lambda: make_mesh(**config.mesh), "mesh.")
     part = found.attempt(lambda: meshes.batch_part(mesh)) if mesh else None
     inputs = found.attempt(
-        lambda: open_inputs(
+        lambda: open_data(
             config, part or (0, 1), evaluation=bool(config.data.eval.split)
         ),
         *("data.", "augment.", "model.image_size", "model.channels"),
@@ -202,7 +210,7 @@ class _Run:
     """What was found sound, to be put together."""
 
     config: ConfigDict
-    mesh: jax.sharding.Mesh
+    mesh: meshes.AnyMesh
     inputs: Inputs
     model: Traced
     schedule: optax.Schedule

@@ -89,6 +89,31 @@ def open_inputs(
     )
 
 
+def unread_inputs(config: ConfigDict, num_examples: int) -> Inputs:
+    """The inputs of a run whose data is not here: a size, preprocessing, no batches.
+
+    Raises:
+      ValueError: faults of the data keys, a line each; model.num_classes is unset.
+    """
+    faults = [*channel_faults(config), *augment_faults(config)]
+    if config.model.num_classes is None:
+        faults.append(
+            "model.num_classes must be set where the data is not here to be counted."
+        )
+    if faults:
+        raise ValueError("\n".join(faults))
+    return Inputs(
+        class_names=("",) * config.model.num_classes,
+        num_examples=num_examples,
+        train_batches=lambda *_: iter(()),
+        eval_batches=lambda: iter(()),
+        eval_sets={},
+        preprocessing=preprocessing_of(config),
+        skipped=collections.Counter(),
+        train_source=(),
+    )
+
+
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
     """A set to evaluate: its examples, and () -> one pass over them in batches."""

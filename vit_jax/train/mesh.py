@@ -10,9 +10,11 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
 
 from vit_jax import trees
+
+AnyMesh = Mesh | AbstractMesh
 
 AXES = ("data", "fsdp", "tensor")
 BATCH_AXES = ("data", "fsdp")
@@ -34,14 +36,41 @@ PARTITION_RULES = (
 )
 
 
-def make_mesh(*, data: int, fsdp: int, tensor: int) -> Mesh:
+def make_mesh(
+    *, data: int, fsdp: int, tensor: int, devices: Sequence[jax.Device] | None = None
+) -> Mesh:
     """A mesh over all devices of all processes; one axis may be -1 and takes the rest.
+
+    Args:
+      devices: others than those that are here, such as a topology's.
 
     Raises:
       ValueError: the sizes do not multiply to the number of devices.
     """
-    sizes = {"data": data, "fsdp": fsdp, "tensor": tensor}
-    count = jax.device_count()
+    devices = jax.devices() if devices is None else devices
+    shape = _shape(len(devices), data=data, fsdp=fsdp, tensor=tensor)
+    # Auto on purpose: jax.make_mesh's Explicit default would ask the model for
+    # shardings wherever two operands meet.
+    kinds = (AxisType.Auto,) * len(AXES)
+    if len({device.process_index for device in devices}) == 1:
+        return jax.make_mesh(shape, AXES, axis_types=kinds, devices=devices)
+    # A process after the other: on a TPU slice of several hosts jax.make_mesh mixes
+    # them, and then no process holds one part of the batch (`batch_part`).
+    ordered = sorted(devices, key=lambda device: (device.process_index, device.id))
+    return Mesh(np.array(ordered).reshape(shape), AXES, axis_types=kinds)
+
+
+def abstract_mesh(count: int, *, data: int, fsdp: int, tensor: int) -> AbstractMesh:
+    """A mesh of `count` devices that nobody has: enough for shapes and shardings.
+
+    Raises:
+      ValueError: the sizes do not multiply to `count`.
+    """
+    shape = _shape(count, data=data, fsdp=fsdp, tensor=tensor)
+    return AbstractMesh(shape, AXES, axis_types=(AxisType.Auto,) * len(AXES))
+
+
+def _shape(count: int, **sizes: int) -> tuple[int, ...]:
     known = int(np.prod([size for size in sizes.values() if size != -1]))
     shown = " ".join(f"mesh.{axis}={size}" for axis, size in sizes.items())
     if list(sizes.values()).count(-1) > 1 or min(sizes.values()) < -1 or known == 0:
@@ -51,10 +80,7 @@ def make_mesh(*, data: int, fsdp: int, tensor: int) -> Mesh:
             f"{shown} must multiply to the {count} devices here; set mesh.data=-1 to "
             "take all that the other axes leave."
         )
-    shape = tuple(count // known if size == -1 else size for size in sizes.values())
-    # Auto on purpose: jax.make_mesh's Explicit default would ask the model for
-    # shardings wherever two operands meet.
-    return jax.make_mesh(shape, AXES, axis_types=(AxisType.Auto,) * len(AXES))
+    return tuple(count // known if size == -1 else size for size in sizes.values())
 
 
 def local_mesh(devices: Sequence[jax.Device] | None = None) -> Mesh:
@@ -67,12 +93,12 @@ def local_mesh(devices: Sequence[jax.Device] | None = None) -> Mesh:
     return Mesh(devices, AXES, axis_types=(AxisType.Auto,) * len(AXES))
 
 
-def batch_devices(mesh: Mesh) -> int:
+def batch_devices(mesh: AnyMesh) -> int:
     """Number of parts that a batch is split into."""
     return int(np.prod([mesh.shape[axis] for axis in BATCH_AXES]))
 
 
-def batch_part(mesh: Mesh) -> tuple[int, int]:
+def batch_part(mesh: AnyMesh) -> tuple[int, int]:
     """(index, count): this process reads part `index` of `count` equal ones of a batch.
 
     Processes whose devices share rows, as with a "tensor" axis over them, read the
@@ -81,6 +107,8 @@ def batch_part(mesh: Mesh) -> tuple[int, int]:
     Raises:
       ValueError: the devices of a process hold no such part.
     """
+    if isinstance(mesh, AbstractMesh):
+        return 0, 1
     rows = mesh.devices.reshape(batch_devices(mesh), -1)
     held: dict[int, list[int]] = {}
     for row, devices in enumerate(rows):
@@ -97,17 +125,17 @@ def batch_part(mesh: Mesh) -> tuple[int, int]:
     return own[0] // len(own), len(rows) // len(own)
 
 
-def batch_sharding(mesh: Mesh) -> NamedSharding:
+def batch_sharding(mesh: AnyMesh) -> NamedSharding:
     """Sharding of an array whose first axis is the batch."""
     return NamedSharding(mesh, PartitionSpec(BATCH_AXES))
 
 
-def replicated(mesh: Mesh) -> NamedSharding:
+def replicated(mesh: AnyMesh) -> NamedSharding:
     """Sharding of what every device holds whole."""
     return NamedSharding(mesh, PartitionSpec())
 
 
-def shardings(tree: Any, mesh: Mesh) -> Any:
+def shardings(tree: Any, mesh: AnyMesh) -> Any:
     """A NamedSharding for each leaf of a tree of arrays or `ShapeDtypeStruct`."""
 
     def leaf_sharding(path, leaf):
@@ -117,7 +145,7 @@ def shardings(tree: Any, mesh: Mesh) -> Any:
     return jax.tree_util.tree_map_with_path(leaf_sharding, tree)
 
 
-def partition_spec(name: str, shape: tuple[int, ...], mesh: Mesh) -> PartitionSpec:
+def partition_spec(name: str, shape: tuple[int, ...], mesh: AnyMesh) -> PartitionSpec:
     """How a parameter or moment lies on the mesh.
 
     A dimension that its axis does not divide, or a parameter of another rank than its

@@ -1,0 +1,1 @@
+"""What a config will cost, before it runs and where no accelerator is."""
