@@ -1,4 +1,4 @@
-"""The formula of `vit_jax plan` beside the TPU compiler, for the table of docs/scaling.md.
+"""The formula of `vit_jax plan` beside the TPU compiler, cell by cell.
 
     python benchmarks/tpu_plan.py MODEL:TOPOLOGY[:KEY=VALUE,…] …
     python benchmarks/tpu_plan.py S/16:v5e:2x2 S/16:v5e:2x2:train.scan=True
