@@ -19,6 +19,7 @@ COMMANDS = (
     "train",
     "evaluate",
     "predict",
+    "visualize",
     "convert",
     "probe",
     "study",
