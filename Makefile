@@ -20,17 +20,17 @@ $(shell marker=$(VENV)/.installing; \
   then rm -rf $(VENV); fi)
 # An editable install names its checkout. One copied with its .venv installs again.
 ifneq ($(shell cat $(VENV)/.checkout 2>/dev/null),$(CURDIR))
-$(shell rm -f $(VENV)/.core $(VENV)/.test)
+$(shell rm -f $(VENV)/.demo $(VENV)/.test)
 endif
 
 help:
-	@echo 'make demo      train, evaluate and predict on real digits, about two minutes'
+	@echo 'make demo      train, evaluate, predict and draw on real digits, two minutes'
 	@echo 'make test      linter, formatter check, import contracts and tests'
 	@echo 'make test-all  the same, then the slow tests'
 	@echo 'make format    format the code and mend what the linter can mend'
 	@echo 'make clean     remove .venv, caches and built packages'
 
-demo: $(VENV)/.core
+demo: $(VENV)/.demo
 	$(RUN) vit_jax demo
 
 test: lint
@@ -78,10 +78,11 @@ define install
 	@printf %s '$(CURDIR)' >$(VENV)/.checkout
 endef
 
-$(VENV)/.core: $(VENV)/.created setup.py pyproject.toml
-	$(call install,--editable .)
+# The demo ends with pictures.
+$(VENV)/.demo: $(VENV)/.created setup.py pyproject.toml
+	$(call install,--editable '.[plots]')
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.created setup.py pyproject.toml
 	$(call install,--editable '.[test]')
-	@touch $(VENV)/.core $@
+	@touch $(VENV)/.demo $@

@@ -1,4 +1,4 @@
-"""The formula of `vit_jax plan` beside the TPU compiler, cell by cell.
+"""The formula of `vit_jax plan` beside the TPU compiler's figures, for docs/scaling.md.
 
     python benchmarks/tpu_plan.py MODEL:TOPOLOGY[:KEY=VALUE,…] …
     python benchmarks/tpu_plan.py S/16:v5e:2x2 S/16:v5e:2x2:train.scan=True

@@ -20,6 +20,7 @@ COMMANDS = (
     "train",
     "evaluate",
     "predict",
+    "visualize",
     "convert",
     "probe",
     "study",

@@ -25,6 +25,8 @@ def test_the_demo_reaches_97_percent_and_predicts_from_its_checkpoint(tmp_path):
     predicted = re.findall(r"test_\d_is_(\d)\.png +(\d) [\d.]+%", done.stdout)
     assert len(predicted) == 5
     assert sum(truth == guess for truth, guess in predicted) >= 4
+    report = tmp_path / "run" / "report" / "report.html"
+    assert report.read_text().count("data:image/png") == 10
     again = subprocess.run(
         command, env=runs.environment(), capture_output=True, text=True, timeout=300
     )

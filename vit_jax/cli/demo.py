@@ -1,6 +1,7 @@
-"""`vit_jax demo`: the whole job on real images, in two minutes."""
+"""`vit_jax demo`: the whole job on real images, in two minutes, with a report."""
 
 import argparse
+import sys
 from pathlib import Path
 
 HELP = "train, evaluate and predict on bundled real digits, about two minutes"
@@ -9,10 +10,11 @@ examples:
   vit_jax demo
   vit_jax demo --workdir=runs/digits_1 --config.seed=1
 
-Again on the same workdir it goes on where it stopped; when finished, it evaluates and
-predicts only."""
+Again on the same workdir it goes on where it stopped; when finished, it evaluates,
+predicts and draws only. The report needs matplotlib: pip install 'vit_jax[plots]'."""
 
 _SHOWN = 5
+_OCCLUDED = 100
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,8 +45,26 @@ def run(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
     )
     files = _write_examples(Path(workdir).expanduser() / "examples")
     status = predict_and_print(workdir, [str(file) for file in files])
+    _draw(workdir)
     print(_what_next(workdir, files[0].parent))
     return status
+
+
+def _draw(workdir: str) -> None:
+    """Ends with pictures; where matplotlib is missing, says how to get them."""
+    from vit_jax.train.pictures import write_pictures
+    from vit_jax.visualize.figures import require
+
+    try:
+        require()
+    except ValueError as error:
+        print(f"\nNo report: {error}", file=sys.stderr)
+        return
+    report = write_pictures(workdir, Path(workdir) / "report", occluded=_OCCLUDED)
+    print(
+        f"\nWhat the model has learnt, where it looks and what it gets wrong, in "
+        f"pictures: open {report.page} in a browser."
+    )
 
 
 def _write_examples(folder: Path) -> list[Path]:
@@ -74,6 +94,7 @@ What lies where:
 
 What to try next:
   vit_jax predict --workdir={workdir} {examples}
+  vit_jax visualize --workdir={workdir} --images {examples} --output=report
   vit_jax train --config=digits --workdir=runs/mine --config.model.depth=2
   vit_jax train --config=cifar10_tiny --workdir=runs/photos --config.data.source=FOLDER
   tensorboard --logdir=runs          (pip install tensorboard)

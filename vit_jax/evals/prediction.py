@@ -13,7 +13,8 @@ from vit_jax.data.preprocess import preprocess
 
 # Most images of one call of the model; the last call is filled up to the same shape.
 _BATCH = 32
-_ACTIVATIONS = {"softmax": jax.nn.softmax, "sigmoid": jax.nn.sigmoid}
+# Loss that trained a model -> what makes its logits probabilities.
+ACTIVATIONS = {"softmax": jax.nn.softmax, "sigmoid": jax.nn.sigmoid}
 
 
 def predict_files(
@@ -41,7 +42,7 @@ def predict_files(
     class's own, which need not sum to 1.
     """
     size = min(_BATCH, max(len(files), 1))
-    activation = _ACTIVATIONS[loss]
+    activation = ACTIVATIONS[loss]
     probabilities_of = jax.jit(lambda params, x: activation(logits_of(params, x)))
     predictions, unreadable = [], {}
     for start in range(0, len(files), size):

@@ -1,0 +1,1 @@
+"""Pictures of models and runs: arrays in, matplotlib figures out."""
