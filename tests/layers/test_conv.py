@@ -33,5 +33,10 @@ def test_group_norm_normalises_each_image_and_group():
     deviation = np.sqrt(groups.var(axis=(1, 3), keepdims=True) + 0.5)
     expected = ((groups - mean) / deviation).reshape(x.shape)
     np.testing.assert_allclose(out, expected, atol=1e-5)
+    halves = jnp.concatenate([x[..., :32], 5 * x[..., 32:]], axis=-1)
+    fewer, _ = GroupNorm(0.0, groups=2).init_with_output(jax.random.key(1), halves)
+    for half in (fewer[..., :32], fewer[..., 32:]):
+        np.testing.assert_allclose(half.mean((1, 2, 3)), 0, atol=1e-5)
+        np.testing.assert_allclose(half.std((1, 2, 3)), 1, atol=1e-4)
     zero = GroupNorm(zero=True).init(jax.random.key(1), x)["params"]
     assert not zero["scale"].any()

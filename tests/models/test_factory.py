@@ -38,7 +38,7 @@ IMAGES = jnp.zeros((2, 8, 8, 3))
         ({"class_token": False}, "pool='cls' needs a class token; class_token=False"),
         ({"stem": "conv", "patch_size": 14}, "patch_size=14 must be a power of two"),
         ({"stem_width": 32}, "stem_width=32 goes with stem='resnet', not 'patch'"),
-        ({"stem_width": 48}, "stem_width=48 must be a multiple of 32, the groups of"),
+        ({"stem_width": 48}, "stem_width=48 must be a multiple of 32, for group"),
         ({"stem_units": (1, 2)}, r"stem_units=\(1, 2\) must be \(\) for stem='patch'"),
         ({"position": "rope", "patch_dropout": 0.5}, "patch_dropout breaks the grid"),
         ({"global_every": 3}, "global_every=3 must be 0 without windows"),

@@ -8,7 +8,7 @@ import pytest
 import vit_jax
 from tests.models.drawn import redraw
 from vit_jax import trees
-from vit_jax.models.resnet import ResNetStem
+from vit_jax.models.resnet import ResNetStem, norm_groups
 
 IMAGES = jax.random.normal(jax.random.key(7), (2, 17, 32, 3))
 
@@ -57,3 +57,7 @@ def test_a_hybrid_names_the_nearest_size_in_pixels():
     assert stem.grid_shape((224, 253)) == (7, 8)
     with pytest.raises(ValueError, match="nearest: 224 or 256 columns"):
         stem.grid_shape((224, 250))
+
+
+def test_no_group_of_a_norm_is_a_single_channel():
+    assert [norm_groups(mid) for mid in (32, 64, 96, 128)] == [16, 32, 32, 32]

@@ -48,15 +48,16 @@ class StdConv(nn.Module):
 
 
 class GroupNorm(nn.Module):
-    """[B, Y, X, C] -> the same, normalised over each image's 32 groups of channels.
+    """[B, Y, X, C] -> the same, normalised over each image's groups of channels.
 
-    Computed in float32. `zero` starts the scale at 0, so that a residual branch starts
-    as nothing.
+    BiT has 32 `groups`. Computed in float32. `zero` starts the scale at 0, so that a
+    residual branch starts as nothing.
 
     Source: Wu and He 2018, arXiv 1803.08494.
     """
 
     epsilon: float = 1e-6
+    groups: int = 32
     zero: bool = False
     dtype: jnp.dtype = jnp.float32
 
@@ -67,7 +68,7 @@ class GroupNorm(nn.Module):
         scale_C = self.param("scale", start, (channels,))
         bias_C = self.param("bias", nn.initializers.zeros, (channels,))
         groups = x.astype(jnp.float32).reshape(
-            batch, rows * columns, 32, channels // 32
+            batch, rows * columns, self.groups, channels // self.groups
         )
         mean = groups.mean(axis=(1, 3), keepdims=True)
         variance = jnp.var(groups, axis=(1, 3), keepdims=True)

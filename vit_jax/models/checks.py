@@ -47,7 +47,7 @@ def _field(spec: Spec, field: dataclasses.Field) -> list[str]:
     if name in _AT_LEAST_ONE and value < 1:
         return [f"{name}={value} must be at least 1."]
     if name == "stem_width" and value % 32:
-        return [f"{name}={value} must be a multiple of 32, the groups of group norm."]
+        return [f"{name}={value} must be a multiple of 32, for group norm."]
     numbers = value if isinstance(value, tuple) else (value,)
     is_number = all(isinstance(number, int | float) for number in numbers)
     if name != "head_bias_init" and is_number and any(number < 0 for number in numbers):

@@ -9,6 +9,15 @@ from vit_jax.layers.patches import grid_shape
 from vit_jax.models.preprocessing import Preprocessing
 
 
+def norm_groups(mid: int) -> int:
+    """Groups of every norm of a ResNet whose root has `mid` channels: 32, as BiT has.
+
+    Narrow ones have fewer, so that no group is a single channel: its mean over the
+    image, which after the root is a colour's, would be lost.
+    """
+    return min(32, mid // 2)
+
+
 class Unit(nn.Module):
     """A bottleneck [B, Y, X, C] -> [B, Y', X', 4 * mid], norms after convolutions.
 
@@ -21,6 +30,7 @@ class Unit(nn.Module):
     stride: int
     conv_epsilon: float
     norm_epsilon: float
+    groups: int
     dtype: jnp.dtype = jnp.float32
 
     @nn.compact
@@ -49,7 +59,7 @@ class Unit(nn.Module):
         )
 
     def _norm(self, name: str, zero: bool = False) -> GroupNorm:
-        return GroupNorm(self.norm_epsilon, zero, self.dtype, name=name)
+        return GroupNorm(self.norm_epsilon, self.groups, zero, self.dtype, name=name)
 
 
 class PreactUnit(Unit):
@@ -98,6 +108,7 @@ class Stages(nn.Module):
                     2 if stage and not index else 1,
                     self.conv_epsilon,
                     self.norm_epsilon,
+                    norm_groups(self.mid),
                     self.dtype,
                     name=f"stage_{stage}_unit_{index}",
                 )(x)
@@ -156,9 +167,9 @@ class ResNetStem(nn.Module):
         conv = StdConv(
             self.mid, 7, 2, "SAME", self.conv_epsilon, self.dtype, name="root"
         )
-        x = GroupNorm(self.norm_epsilon, dtype=self.dtype, name="root_norm")(
-            conv(images_BYXC)
-        )
+        groups = norm_groups(self.mid)
+        norm = GroupNorm(self.norm_epsilon, groups, dtype=self.dtype, name="root_norm")
+        x = norm(conv(images_BYXC))
         x = nn.max_pool(nn.relu(x), (3, 3), (2, 2), "SAME")
         epsilons = self.conv_epsilon, self.norm_epsilon
         x = Stages(self.units, self.mid, False, *epsilons, self.dtype, name="stages")(x)
@@ -208,6 +219,8 @@ class ResNet(nn.Module):
         x = nn.max_pool(x, (3, 3), (2, 2), "VALID")
         epsilons = self.conv_epsilon, self.norm_epsilon
         x = Stages(self.units, self.mid, True, *epsilons, self.dtype, name="stages")(x)
-        x = nn.relu(GroupNorm(self.norm_epsilon, dtype=self.dtype, name="norm")(x))
+        groups = norm_groups(self.mid)
+        norm = GroupNorm(self.norm_epsilon, groups, dtype=self.dtype, name="norm")
+        x = nn.relu(norm(x))
         x = jnp.mean(x, axis=(1, 2), dtype=jnp.float32)
         return x if self.head is None else self.head(x)
