@@ -30,6 +30,17 @@ COMMANDS = (
 )
 
 
+# What XLA says where an allocation failed; on CPUs also a library that it calls.
+_MEMORY_WORDS = ("RESOURCE_EXHAUSTED", "Out of memory", "YNNPACK operation failed")
+_NO_MEMORY = (
+    "there is not enough memory. In order of what it costs: a smaller part of the "
+    "batch at a time (train.accumulation_steps, train.remat=full), a smaller batch "
+    "(data.train.batch_size, data.eval.batch_size), a smaller image "
+    "(model.image_size), a larger patch or a smaller model (model.variant). "
+    "`vit_jax plan` says what each would give."
+)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Runs one command; returns the exit status.
 
@@ -58,13 +69,11 @@ def main(arguments: list[str] | None = None) -> int:
     except (ValueError, OSError, ImportError) as error:
         return _fail(error, status=2)
     except MemoryError as error:
-        print(
-            f"error: there is not enough memory: {error}. Lower model.image_size, the "
-            "model's size or the batch.",
-            file=sys.stderr,
-        )
-        return 1
+        print(_NO_MEMORY, file=sys.stderr)
+        return _fail(error, status=1)
     except RuntimeError as error:
+        if _is_memory(error):
+            print(_NO_MEMORY, file=sys.stderr)
         return _fail(error, status=1)
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
@@ -106,6 +115,10 @@ def _fail(error: Exception, *, status: int) -> int:
     if not _is_ours(error):
         print("(VIT_JAX_TRACEBACK=1 shows where it was raised)", file=sys.stderr)
     return status
+
+
+def _is_memory(error: Exception) -> bool:
+    return any(words in str(error) for words in _MEMORY_WORDS)
 
 
 def _is_ours(error: Exception) -> bool:

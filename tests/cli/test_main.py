@@ -284,6 +284,31 @@ def test_the_traceback_is_offered_for_errors_of_libraries_alone(
     assert "VIT_JAX_TRACEBACK=1" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "error",
+    [MemoryError("no room"), RuntimeError("RESOURCE_EXHAUSTED: Out of memory")],
+)
+def test_too_little_memory_is_answered_with_the_keys_to_change(
+    monkeypatch, capsys, error
+):
+    def run(*arguments):
+        raise error
+
+    monkeypatch.setattr("vit_jax.cli.predict.run", run)
+    assert main(["predict", "--workdir=w", "x.png"]) == 1
+    said = capsys.readouterr().err
+    assert "not enough memory" in said and "train.accumulation_steps" in said
+    assert f"error: {error}" in said
+
+
+def test_auto_without_weights_is_one_fault(tmp_path, capsys):
+    flags = [f"--workdir={tmp_path}/w", "--config.data.source=digits"]
+    assert main(["train", "--config=finetune_folder", *flags]) == 2
+    said = capsys.readouterr().err
+    assert "takes the model from init.weights, which is empty" in said
+    assert "does not exist" not in said
+
+
 def test_traceback_on_request(tmp_path, monkeypatch):
     monkeypatch.setenv("VIT_JAX_TRACEBACK", "1")
     with pytest.raises(FileNotFoundError, match="is not the workdir"):

@@ -51,7 +51,7 @@ def test_a_bare_file_says_what_it_can_not(form, layout, tmp_path):
 
 
 def test_a_hybrids_epsilons_survive_timms_folder(tmp_path):
-    weights = weights_of("root alone", gelu="exact")
+    weights = weights_of("root alone", gelu="exact", stem_width=64)
     notes = "\n".join(write(weights, tmp_path / "x", "timm"))
     assert "conv_epsilon=0.0, where this one has 1e-05" in notes
     assert "group_norm_epsilon=1e-05, where this one has 1e-06" in notes

@@ -176,8 +176,9 @@ def test_unknown_names_are_refused_with_a_near_one():
     assert resolve("R50x1", {"pool": None}) == resolve("R50x1", {})
     with pytest.raises(
         ValueError, match="model 'zzz' does not exist. There are: Ti/32"
-    ):
+    ) as raised:
         resolve("zzz", {})
+    assert " g/16," in str(raised.value) and " G/16," in str(raised.value)
 
 
 def test_the_nearest_name_has_the_fewest_other_fields():

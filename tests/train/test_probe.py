@@ -34,6 +34,10 @@ def test_more_examples_are_better_and_all_layers_can_be_asked(workdir):
     assert {row["l2"] for row in rows[2:]} <= {1.0, 1024.0}
 
 
+def test_more_shots_than_a_class_has_are_all_of_them(workdir):
+    assert [row["shots"] for row in probe(workdir, shots=(1000,), seeds=1)] == ["all"]
+
+
 def test_the_command_prints_a_table_or_json(workdir, capsys):
     flags = [f"--workdir={workdir}", "--shots=2,all", "--seeds=1"]
     assert main(["probe", *flags]) == 0

@@ -53,7 +53,10 @@ def _split_folder(root: epath.Path, split: str) -> epath.Path:
     if split == "all" and not splits:
         return root
     if splits:
-        advice = f"it has {', '.join(splits)}: name one of them"
+        advice = (
+            f"it has {', '.join(splits)}: name one of them, with data.train.split or "
+            "data.eval.split"
+        )
     else:
         advice = (
             "it has no folder train, val or test; to split one tree of class folders "

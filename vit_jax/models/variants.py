@@ -163,7 +163,8 @@ def as_overrides(spec: Spec) -> tuple[str, dict[str, Any]]:
 
 
 def _near(word: str, words: Iterable[str]) -> str:
+    words = list(words)
     lowered = {other.lower(): other for other in words}
     found = difflib.get_close_matches(word.lower(), list(lowered), 1, cutoff=0.4)
     hint = f"; did you mean {lowered[found[0]]!r}?" if found else "."
-    return f"{hint} There are: {', '.join(lowered.values())}."
+    return f"{hint} There are: {', '.join(words)}."

@@ -104,7 +104,14 @@ def assemble(
     if inputs is not None:
         found.extend(_settle_classes(config, inputs))
     loaded = found.attempt(lambda: initial.read(config, resumed=resumed), "init.")
-    model = found.attempt(lambda: traced_model(config), "model.", "train.compute_dtype")
+    # Weights that can't be read leave model.variant=auto, of which nothing can be said.
+    model = (
+        None
+        if config.model.variant == initial.AUTO
+        else found.attempt(
+            lambda: traced_model(config), "model.", "train.compute_dtype"
+        )
+    )
     size = None if inputs is None else inputs.num_examples
     keys = ("schedule.", "data.train.batch_size")
     total_steps = found.attempt(lambda: durations.total_steps(config, size), *keys)

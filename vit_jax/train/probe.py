@@ -90,8 +90,14 @@ def probe(
             l2=l2,
             seeds=seeds,
         )
-        rows += _rows(layer, accuracies, shots, l2)
+        rows += _rows(layer, accuracies, _given(shots, train[1]), l2)
     return rows
+
+
+def _given(shots: Sequence[int], labels_N: np.ndarray) -> list[int]:
+    """`shots`, 0 where no class has more images than that: all are taken then."""
+    most = np.bincount(labels_N).max()
+    return [0 if count >= most else count for count in shots]
 
 
 def _rows(

@@ -138,6 +138,11 @@ def write_curve(file: epath.Path, rows: Sequence[dict[str, Any]]) -> None:
         capsize=3,
     )
     axes.set_xscale("log")
+    axes.set_xticks(
+        [row["images"] for row in summary],
+        [f"{row['images']:,}" for row in summary],
+    )
+    axes.minorticks_off()
     axes.set_xlabel("training images")
     axes.set_ylabel("accuracy in %")
     axes.grid(alpha=0.3)
