@@ -145,14 +145,17 @@ def test_prepare_refuses_unknown_splits_and_config_keys(tmp_path):
         run("prepare", "digits", tmp_path, overrides={"seed": "1"})
 
 
-@pytest.mark.parametrize(("keys", "rows"), [({}, 2), ({"augment.mixup": "0.8"}, 3)])
+@pytest.mark.parametrize(
+    ("keys", "rows"),
+    [({"augment.label_smoothing": "0"}, 3), ({"augment.mixup": "0.8"}, 4)],
+)
 def test_show_draws_every_stage(tmp_path, capsys, keys, rows):
     sheet = tmp_path / "sheet.png"
     flags = ("--config", "digits", "--output", sheet, "--images", "8")
     assert run("show", *flags, overrides=keys) == 0
     assert str(sheet) in capsys.readouterr().out
     with Image.open(sheet) as image:
-        lines = 2 if rows == 3 else 1
+        lines = 2 if rows == 4 else 1
         assert image.height == rows * (144 + 14 + 14 * lines + 6) + 6
         pixels = np.asarray(image)
     # Each row has its images: black digits' grounds on the white sheet.

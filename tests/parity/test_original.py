@@ -113,7 +113,7 @@ MODULES = {
         (2, 33, 48, 3),
     ),
     "bottleneck": (
-        Unit(128, 2, 1e-5, 1e-6),
+        Unit(128, 2, 1e-5, 1e-6, groups=32),
         (UNIT, partial(original.unit, stride=2), "block2/unit1"),
         (2, 5, 6, 256),
     ),
