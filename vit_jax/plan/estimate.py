@@ -8,7 +8,7 @@ import jax
 from ml_collections import ConfigDict
 
 from vit_jax.models.flops import attention_flops, forward_flops, token_grid
-from vit_jax.models.variants import ResNetSpec, Spec
+from vit_jax.models.spec import ResNetSpec, Spec
 from vit_jax.plan.memory import Memory, step_memory
 from vit_jax.plan.targets import Target
 from vit_jax.train import mesh as meshes

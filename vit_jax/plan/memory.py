@@ -14,7 +14,7 @@ import jax
 from ml_collections import ConfigDict
 
 from vit_jax.models.flops import layer_windows, seen_pairs, token_grid
-from vit_jax.models.variants import ResNetSpec, Spec, VitSpec
+from vit_jax.models.spec import ResNetSpec, Spec, VitSpec
 from vit_jax.train import mesh as meshes
 from vit_jax.train.state import TrainState
 
