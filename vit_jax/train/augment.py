@@ -3,12 +3,14 @@
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 from ml_collections import ConfigDict
 
 from vit_jax import config as configuration
 from vit_jax.data.color_jitter import ColorJitter
 from vit_jax.data.presets import PRESETS
 from vit_jax.data.randaugment import RandAugment
+from vit_jax.data.randomness import shuffled
 from vit_jax.data.transforms import Step, TrainTransform
 
 _JITTERS = ("brightness", "contrast", "saturation", "hue")
@@ -45,6 +47,20 @@ def augment_values(config: ConfigDict) -> dict[str, Any]:
     """The augment group, with the preset's values in place."""
     values = config.augment.to_dict()
     return values | PRESETS.get(values["preset"], {})
+
+
+def examples_at(
+    config: ConfigDict, positions: np.ndarray, num_examples: int
+) -> np.ndarray:
+    """The training example at each position of the run, int64, repeats included.
+
+    All that names or takes the examples of a step outside `data.pipeline` asks here.
+
+    Args:
+      num_examples: of one epoch.
+    """
+    repeats = augment_values(config)["repeats"]
+    return shuffled(config.seed, positions, num_examples, repeats)
 
 
 def augment_faults(config: ConfigDict) -> list[str]:
