@@ -92,8 +92,6 @@ def test_cached_batches_hold_the_examples_that_a_run_on_images_takes(repeats):
     ],
 )
 def test_features_that_would_change_are_refused_by_name(changes, needs):
-    if "augment__preset" in changes:
-        changes |= {"augment__label_smoothing": 0.0}
     with pytest.raises(ValueError, match=f"train.cache_features=true needs.*{needs}"):
         assemble(probing(**changes))
 
