@@ -7,7 +7,8 @@ Arguments: variant (Ti/16, S/32, S/16, B/32, B/16, L/16, R+Ti/16, R26+S/32, R50+
     (imagenet, imagenet21k), weight_decay (0.03 or 0.1, times the rate), dropout (0 or
     0.1, of dropout and stochastic depth alike).
 Data: ImageNet-1k by `vit_jax data prepare imagenet2012`; ImageNet-21k as a folder of
-    class folders, or prepared from one (data.source=FOLDER).
+    class folders, FOLDER/CLASS/…, or prepared from one by `vit_jax data prepare FOLDER
+    PREPARED --splits all`; 1 % of it is held out.
 Command: vit_jax train --config=augreg:variant=B/16,level=medium1,data=imagenet21k \
     --workdir=runs/augreg --config.data.source=FOLDER
 Expected: from scratch on ImageNet-1k at 224 pixels, B/16 about 79 % and S/16 about 79 %
@@ -42,6 +43,9 @@ def get_config(
         config.data.source = "tfds:imagenet2012"
         config.data.train.split = "train[:99%]"
         config.data.eval.split = "validation"
+    else:
+        config.data.train.split = "all[:99%]"
+        config.data.eval.split = "all[99%:]"
     config.data.train.batch_size = 4096
     config.data.eval.resize = "center"
     config.data.workers = 16

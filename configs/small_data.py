@@ -7,7 +7,9 @@ Paper: the architecture of Dosovitskiy et al. 2021, arXiv 2010.11929, with the
     taken for the batch of 128 here, and scale with another.
 Arguments: size (small: from some 10,000 images on; tiny: fewer), variant, image_size
     (a multiple of the variant's patch).
-Data: a folder of class folders (data.source=FOLDER).
+Data: a folder of class folders, FOLDER/CLASS/…, of which a tenth is held out; with
+    FOLDER/train/CLASS/… and FOLDER/val/CLASS/… add --config.data.train.split=train
+    --config.data.eval.split=val.
 Command: vit_jax train --config=small_data:size=small --workdir=runs/small \
     --config.data.source=FOLDER
 Expected: nothing that a table has; it depends on the data. Weights to start from, where
@@ -37,7 +39,9 @@ def get_config(size: str = "small", variant: str = "S/16", image_size: int = 224
     config.model.pool = "gap"
     config.model.stochastic_depth = 0.1
 
+    config.data.train.split = "all[:90%]"
     config.data.train.batch_size = 128
+    config.data.eval.split = "all[90%:]"
     config.data.eval.batch_size = 128
     config.data.eval.resize = "center"
 

@@ -5,7 +5,8 @@ Paper: Dosovitskiy et al. 2021, arXiv 2010.11929, table 3; the loss, the head's 
 Arguments: variant (any of vit_jax.list_models()), data (imagenet, imagenet21k).
     ImageNet-21k takes 90 epochs; the paper also has L/16 at 30.
 Data: ImageNet-1k by `vit_jax data prepare imagenet2012`; ImageNet-21k as a folder of
-    class folders, or prepared from one (data.source=FOLDER).
+    class folders, FOLDER/CLASS/…, or prepared from one by `vit_jax data prepare FOLDER
+    PREPARED --splits all`; 1 % of it is held out.
 Command: vit_jax train --config=vit_pretrain:variant=B/16,data=imagenet21k \
     --workdir=runs/b16_i21k --config.data.source=FOLDER
 Expected: after fine-tuning at 384 pixels, 77.9 % top-1 on ImageNet for B/16 and 76.5 %
@@ -43,6 +44,9 @@ def get_config(variant: str = "B/16", data: str = "imagenet"):
         config.data.source = "tfds:imagenet2012"
         config.data.train.split = "train[:99%]"
         config.data.eval.split = "validation"
+    else:
+        config.data.train.split = "all[:99%]"
+        config.data.eval.split = "all[99%:]"
     config.data.train.batch_size = 4096
     config.data.workers = 16
 

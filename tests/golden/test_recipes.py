@@ -11,6 +11,7 @@ import pytest
 from vit_jax import config as configuration
 from vit_jax.__main__ import main
 from vit_jax.cli.recipes import load_config, recipe_names
+from vit_jax.train.augment import with_preset
 
 FOLDER = Path(__file__).parent
 UPDATE = bool(os.environ.get("VIT_JAX_UPDATE_GOLDEN"))
@@ -39,8 +40,10 @@ ARGUMENTS = [
 
 
 def changed_by(recipe):
-    default = configuration.flatten(load_config(recipe.partition(":")[0], {})[0])
-    flat = configuration.flatten(load_config(recipe, {})[0])
+    default, flat = (
+        configuration.flatten(with_preset(load_config(name, {})[0]))
+        for name in (recipe.partition(":")[0], recipe)
+    )
     for key, value in flat.items():
         if value != default[key]:
             yield f"  {key} = {value} (not {default[key]})\n"

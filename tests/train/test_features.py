@@ -1,5 +1,6 @@
 """Features computed once against images seen at every step."""
 
+import itertools
 import json
 
 import jax
@@ -10,8 +11,10 @@ from PIL import Image
 import vit_jax
 from tests.train.digits import tiny_config
 from vit_jax.train.assemble import assemble
-from vit_jax.train.features import compute_features
+from vit_jax.train.features import cached_batches, compute_features
+from vit_jax.train.inputs import open_inputs, training_pass
 from vit_jax.train.loop import train_and_evaluate
+from vit_jax.train.stages import plan_stages
 
 FREEZE = ("(?!head/).*",)
 
@@ -53,6 +56,23 @@ def test_cached_features_train_the_same_head(tmp_path, capsys):
     assert np.any(cached["head"]["kernel"])
 
 
+@pytest.mark.parametrize("repeats", [1, 3])
+def test_cached_batches_hold_the_examples_that_a_run_on_images_takes(repeats):
+    config = probing(
+        augment__repeats=repeats,
+        data__train__batch_size=479,
+        data__eval__batch_size=1437,
+    )
+    inputs = open_inputs(config, evaluation=False)
+    (stage,) = plan_stages(config, 4)
+    (whole,) = training_pass(config, inputs.train_source, (0, 1), inputs.skipped)
+    kept = {name: whole[name] for name in ("image", "label", "weight")}
+    cached = itertools.islice(cached_batches(config, kept, (0, 1))(1, stage), 3)
+    for plain, ours in zip(inputs.train_batches(1, stage), cached, strict=False):
+        for name, values in ours.items():
+            np.testing.assert_array_equal(values, plain[name])
+
+
 @pytest.mark.parametrize(
     ("changes", "needs"),
     [
@@ -72,8 +92,6 @@ def test_cached_features_train_the_same_head(tmp_path, capsys):
     ],
 )
 def test_features_that_would_change_are_refused_by_name(changes, needs):
-    if "augment__preset" in changes:
-        changes |= {"augment__label_smoothing": 0.0}
     with pytest.raises(ValueError, match=f"train.cache_features=true needs.*{needs}"):
         assemble(probing(**changes))
 

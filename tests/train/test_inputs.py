@@ -10,8 +10,13 @@ from ml_collections import ConfigDict
 from tests.data.pictures import write_folder
 from vit_jax.config import KEYS, default_config
 from vit_jax.data.preprocess import preprocess
-from vit_jax.data.presets import PRESETS
-from vit_jax.train.augment import augment_values, mixing_values, train_transform
+from vit_jax.data.presets import CUSTOM, PRESETS
+from vit_jax.train.augment import (
+    augment_values,
+    mixing_values,
+    train_transform,
+    with_preset,
+)
 from vit_jax.train.inputs import open_evaluation, open_inputs
 
 
@@ -168,14 +173,30 @@ def test_every_preset_can_be_chosen_by_its_key():
     )
 
 
-def test_a_key_that_the_preset_decides_may_not_be_set_too():
+def test_a_key_that_is_set_counts_more_than_the_preset_default_or_not():
     config = digits_config()
-    config.augment.preset = "medium1"
+    config.augment.preset = "deit"
     config.augment.mixup = 0.7
-    with pytest.raises(
-        ValueError, match="augment.mixup=0.7 and augment.preset=medium1"
-    ):
-        open_inputs(config)
+    config.augment.repeats = CUSTOM["repeats"]
+    values = augment_values(config)
+    assert (values["mixup"], values["repeats"]) == (0.7, 1)
+    assert values["cutmix"] == PRESETS["deit"]["cutmix"]
+
+
+def test_a_config_with_its_preset_in_place_stays_as_it_is():
+    config = digits_config()
+    config.augment.preset = "deit"
+    filled = with_preset(config)
+    assert filled.augment.preset == "deit"
+    assert filled.augment.to_dict() == augment_values(config)
+    assert with_preset(filled).to_dict() == filled.to_dict()
+    assert config.augment.mixup is None
+
+
+def test_the_keys_without_a_preset_are_those_that_start_unset():
+    unset = {k.name.partition(".")[2] for k in KEYS if k.starts_unset}
+    decided = {key for values in PRESETS.values() for key in values}
+    assert decided == set(CUSTOM) == unset & set(augment_values(digits_config()))
 
 
 def test_jitter_and_randaugment_come_in_this_order():

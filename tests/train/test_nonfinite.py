@@ -1,13 +1,18 @@
 """Steps whose loss or gradient is not a number, in a whole run."""
 
+import itertools
 import json
+import types
 
 import jax.numpy as jnp
 import pytest
 
 from tests.train.digits import tiny_config
 from vit_jax.train import mixing
+from vit_jax.train.inputs import open_inputs
 from vit_jax.train.loop import TrainingDiverged, train_and_evaluate
+from vit_jax.train.nonfinite import examples_of
+from vit_jax.train.stages import plan_stages
 from vit_jax.train.step import step_keys
 
 
@@ -44,6 +49,26 @@ def test_steps_without_a_number_are_passed_over_up_to_the_limit(
     assert found[6]["nonfinite_steps"] == 2
     assert "nonfinite_steps" not in found[2]
     assert "NaN" not in (tmp_path / "metrics.jsonl").read_text()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"augment__repeats": 3}, {"augment__preset": "deit"}],
+    ids=["once", "repeats", "preset"],
+)
+def test_the_examples_named_are_those_of_the_step(changes):
+    config = tiny_config(data__train__batch_size=6, **changes)
+    inputs = open_inputs(config, evaluation=False)
+    source = inputs.train_source
+    parts = types.SimpleNamespace(
+        config=config, stages=plan_stages(config, 6), inputs=inputs
+    )
+    said = examples_of(parts, 3)
+    assert said.startswith("examples 12 to 17 of the run (")
+    labels = {source.name(n): label for n, label in enumerate(source.labels())}
+    named = [labels[name] for name in said.partition("(")[2][:-1].split(", ")]
+    batch = next(itertools.islice(inputs.train_batches(0), 2, None))
+    assert named == batch["label"].tolist()
 
 
 def test_the_limit_holds_over_a_restart_and_names_the_last_checkpoint(

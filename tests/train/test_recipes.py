@@ -5,9 +5,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.data.pictures import write_folder
 from vit_jax.cli.recipes import load_config, recipe_names
 from vit_jax.train import mesh as meshes
 from vit_jax.train.assemble import assemble
+from vit_jax.train.inputs import open_evaluation, open_inputs
 from vit_jax.train.state import create_state
 
 ARGUMENTS = [
@@ -40,6 +42,8 @@ def config_of(recipe, pictures):
     config, _ = load_config(recipe, {})
     if config.data.source != "digits":
         config.data.source = pictures
+    if config.data.train.split.startswith("all"):
+        config.data.train.split, config.data.eval.split = "train", "validation"
     if config.model.variant == "auto":
         config.model.variant = "S/16"
     # Its batches are features, not images; tests/train/test_features.py has them.
@@ -48,6 +52,21 @@ def config_of(recipe, pictures):
     config.schedule.total_epochs = None
     config.schedule.total_steps = 1_000_000
     return config
+
+
+@pytest.mark.parametrize(
+    "recipe", ["vit_pretrain:data=imagenet21k", "augreg:data=imagenet21k", "small_data"]
+)
+def test_a_recipe_for_a_folder_of_class_folders_opens_one(recipe, tmp_path):
+    write_folder(tmp_path, {"cat": 60, "dog": 60})
+    config, faults = load_config(recipe, {"data.source": str(tmp_path)})
+    assert faults == []
+    inputs = open_inputs(config)
+    assert inputs.class_names == ("cat", "dog")
+    judged = open_evaluation(config, inputs.class_names).source
+    assert inputs.num_examples + len(judged) == 120
+    assert set(judged.labels()) <= {0, 1}
+    assert 1 <= len(judged) <= 12
 
 
 def abstract_batch(parts):

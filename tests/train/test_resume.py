@@ -32,6 +32,21 @@ def test_the_same_config_is_accepted_without_a_word(workdir):
     assert refuse_other_run(workdir, assemble(tiny_config())) == []
 
 
+def test_what_a_preset_decides_is_stored_and_the_same_again(workdir):
+    config = tiny_config(augment__preset="deit", augment__mixup=0.3)
+    parts = assemble(config)
+    describe_run(workdir, parts)
+    stored = json.loads(workdir.config.read_text())["augment"]
+    assert stored["preset"] == "deit"
+    assert (stored["mixup"], stored["cutmix"], stored["repeats"]) == (0.3, 1.0, 3)
+    assert None not in stored.values()
+    assert refuse_other_run(workdir, assemble(config)) == []
+    changed = assemble(tiny_config(augment__preset="deit"))
+    assert refuse_other_run(workdir, changed) == [
+        "changed since the checkpoint: augment.mixup=0.8 (it was 0.3)"
+    ]
+
+
 def test_a_local_source_is_stored_independent_of_the_folder(
     workdir, tmp_path, monkeypatch
 ):

@@ -29,6 +29,7 @@ def run(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
     from vit_jax import config as configuration
     from vit_jax.cli.recipes import load_config, recipe_arguments, recipe_names
     from vit_jax.models.variants import list_models
+    from vit_jax.train.augment import with_preset
 
     if arguments.recipe is None:
         if overrides:
@@ -46,10 +47,10 @@ def run(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
         return 0
     config, faults = load_config(arguments.recipe, overrides)
     configuration.refuse(faults)
-    defaults = configuration.flatten(configuration.default_config())
+    defaults = configuration.flatten(with_preset(configuration.default_config()))
     own = _variants_own(config.model.variant)
     print("(*: differs from the default)")
-    for key, value in configuration.flatten(config).items():
+    for key, value in configuration.flatten(with_preset(config)).items():
         mark = " " if value == defaults[key] else "*"
         shown = "unset" if value is None else configuration.shown(value)
         print(f"{mark} {key} = {shown}{own.get(key, '') if value is None else ''}")

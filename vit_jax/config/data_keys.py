@@ -87,8 +87,9 @@ DATA_KEYS = (
     ),
     Key(
         "augment.crop_area",
-        (0.05, 1.0),
-        "smallest and largest share of the image's area (random_resized)",
+        tuple,
+        "smallest and largest share of the image's area (random_resized); unset: the "
+        "preset's, else (0.05,1.0)",
         minimum=1e-6,
         maximum=1,
     ),
@@ -110,8 +111,8 @@ DATA_KEYS = (
     Key(
         "augment.preset",
         "custom",
-        "a published set for the augment keys below, which then keep their defaults: "
-        "AugReg's levels, or DeiT's; custom: the keys themselves",
+        "a published set of values, AugReg's levels or DeiT's, for the augment keys "
+        "that are unset; a key that is set counts more than the preset",
         choices=(
             "custom",
             "none",
@@ -126,70 +127,76 @@ DATA_KEYS = (
     ),
     Key(
         "augment.repeats",
-        1,
+        int,
         "how often an epoch holds each image, every time changed anew; it stays as "
-        "long, and so holds one image of this many",
+        "long, and so holds one image of this many; unset: the preset's, else 1",
         minimum=1,
         maximum=100,
     ),
     Key(
         "augment.randaugment_layers",
-        0,
-        "operations of RandAugment for each image; 0: off",
+        int,
+        "operations of RandAugment for each image; 0: off; unset: the preset's, else 0",
         minimum=0,
         maximum=10,
     ),
     Key(
         "augment.randaugment_magnitude",
-        9.0,
-        "their strength on torchvision's scale, whose end is 30",
+        float,
+        "their strength on torchvision's scale, whose end is 30; unset: the preset's, "
+        "else 9.0",
         minimum=0,
         maximum=90,
     ),
     Key(
         "augment.randaugment_std",
-        0.0,
-        "standard deviation of the strength of each operation",
+        float,
+        "standard deviation of the strength of each operation; unset: the preset's, "
+        "else 0.0",
         minimum=0,
         maximum=30,
     ),
     Key(
         "augment.randaugment_probability",
-        1.0,
-        "probability of each operation to be applied",
+        float,
+        "probability of each operation to be applied; unset: the preset's, else 1.0",
         minimum=0,
         maximum=1,
     ),
     Key(
         "augment.mixup",
-        0.0,
-        "parameter of the Beta distribution of Mixup's shares; 0: off",
+        float,
+        "parameter of the Beta distribution of Mixup's shares; 0: off; unset: the "
+        "preset's, else 0.0",
         minimum=0,
     ),
     Key(
         "augment.cutmix",
-        0.0,
-        "parameter of the Beta distribution of CutMix's shares; 0: off",
+        float,
+        "parameter of the Beta distribution of CutMix's shares; 0: off; unset: the "
+        "preset's, else 0.0",
         minimum=0,
     ),
     Key(
         "augment.cutmix_probability",
-        0.5,
-        "share of steps with CutMix rather than Mixup, where both are on",
+        float,
+        "share of steps with CutMix rather than Mixup, where both are on; unset: the "
+        "preset's, else 0.5",
         minimum=0,
         maximum=1,
     ),
     Key(
         "augment.erasing",
-        0.0,
-        "probability that a rectangle of an image becomes noise",
+        float,
+        "probability that a rectangle of an image becomes noise; unset: the preset's, "
+        "else 0.0",
         minimum=0,
         maximum=1,
     ),
     Key(
         "augment.label_smoothing",
-        0.0,
-        "share of the target spread over all classes",
+        float,
+        "share of the target spread over all classes; unset: the preset's, else 0.0",
         minimum=0,
         maximum=0.999,
     ),

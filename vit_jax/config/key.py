@@ -16,8 +16,9 @@ _BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
 class Key:
     """One configuration key.
 
-    `default` is a value, or a type for a key that starts unset. `minimum` and `maximum`
-    bound numbers (each entry, for tuples); `choices` lists all that a value may be.
+    `default` is a value, or a type for a key that starts unset (a tuple is then one of
+    floats). `minimum` and `maximum` bound numbers (each entry, for tuples); `choices`
+    lists all that a value may be.
     A tuple that may be empty says what its entries are: "pattern" for regular
     expressions of whole parameter names, "rule" for pairs of one and a number, "stage"
     for stages of a run, "count" for whole numbers, "set" for evaluation sets.
@@ -57,7 +58,7 @@ def parse(key: Key, text: str) -> Any:
     value = ast.literal_eval(text.strip())
     if key.type is tuple:
         value = tuple(value) if isinstance(value, tuple | list) else (value,)
-        wanted = type(key.default[0])
+        wanted = float if key.starts_unset else type(key.default[0])
         return tuple(_number(wanted, entry) for entry in value)
     return _number(key.type, value)
 
@@ -89,7 +90,8 @@ def requirement(key: Key) -> str:
     if key.entries:
         return ENTRIES[key.entries].requirement
     kind = {int: "a whole number", float: "a number", bool: "true or false"}
-    kind |= {str: "text", tuple: f"one or more numbers such as {shown(key.default)}"}
+    example = (0.5, 1.0) if key.starts_unset else key.default
+    kind |= {str: "text", tuple: f"one or more numbers such as {shown(example)}"}
     words = kind[key.type]
     if key.minimum is not None and key.maximum is not None:
         return f"{words} from {_plain(key.minimum)} to {_plain(key.maximum)}"

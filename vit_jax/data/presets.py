@@ -4,6 +4,23 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+# What a key is where neither a config nor a preset says it.
+CUSTOM: Mapping[str, Any] = MappingProxyType(
+    {
+        "crop_area": (0.05, 1.0),
+        "repeats": 1,
+        "randaugment_layers": 0,
+        "randaugment_magnitude": 9.0,
+        "randaugment_std": 0.0,
+        "randaugment_probability": 1.0,
+        "mixup": 0.0,
+        "cutmix": 0.0,
+        "cutmix_probability": 0.5,
+        "erasing": 0.0,
+        "label_smoothing": 0.0,
+    }
+)
+
 # Which keys every preset decides, with the value that turns each off.
 _OFF = {
     "randaugment_layers": 0,

@@ -4,7 +4,6 @@ What only the whole config, the data and the devices can tell is checked here, b
 anything is compiled.
 """
 
-import copy
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
@@ -21,6 +20,7 @@ from vit_jax.models.spec import Spec
 from vit_jax.models.variants import resolve
 from vit_jax.train import durations, features, initial
 from vit_jax.train import mesh as meshes
+from vit_jax.train.augment import with_preset
 from vit_jax.train.faults import Faults, batch_faults, best_faults
 from vit_jax.train.initial import Initial
 from vit_jax.train.inputs import Inputs, open_inputs
@@ -90,7 +90,7 @@ def assemble(
     Raises:
       ValueError: one message with all faults, a line each.
     """
-    config = copy.deepcopy(config)
+    config = with_preset(config)
     wrong = configuration.check(config)
     found = Faults([*faults, *wrong])
     mesh = found.attempt(lambda: make_mesh(**config.mesh), "mesh.")

@@ -1,14 +1,17 @@
 """From a config's augment group to what happens to training images, and where."""
 
+import copy
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 from ml_collections import ConfigDict
 
 from vit_jax import config as configuration
 from vit_jax.data.color_jitter import ColorJitter
-from vit_jax.data.presets import PRESETS
+from vit_jax.data.presets import CUSTOM, PRESETS
 from vit_jax.data.randaugment import RandAugment
+from vit_jax.data.randomness import shuffled
 from vit_jax.data.transforms import Step, TrainTransform
 
 _JITTERS = ("brightness", "contrast", "saturation", "hue")
@@ -42,22 +45,49 @@ def mixing_values(config: ConfigDict) -> dict[str, float]:
 
 
 def augment_values(config: ConfigDict) -> dict[str, Any]:
-    """The augment group, with the preset's values in place."""
+    """The augment group, its unset keys filled in: what happens in the run."""
     values = config.augment.to_dict()
-    return values | PRESETS.get(values["preset"], {})
+    given = {key: value for key, value in values.items() if value is not None}
+    return {**CUSTOM, **PRESETS.get(values["preset"], {}), **given}
+
+
+def with_preset(config: ConfigDict) -> ConfigDict:
+    """A copy whose augment keys are all set, as they are in the run.
+
+    The preset stays named. What is filled in counts as given from then on, so that
+    doing it again changes nothing.
+    """
+    config = copy.deepcopy(config)
+    config.augment.update(augment_values(config))
+    return config
+
+
+def examples_at(
+    config: ConfigDict, positions: np.ndarray, num_examples: int
+) -> np.ndarray:
+    """The training example at each position of the run, int64, repeats included.
+
+    All that names or takes the examples of a step outside `data.pipeline` asks here.
+
+    Args:
+      num_examples: of one epoch.
+    """
+    repeats = augment_values(config)["repeats"]
+    return shuffled(config.seed, positions, num_examples, repeats)
 
 
 def augment_faults(config: ConfigDict) -> list[str]:
     """What is wrong with the augment group as a whole."""
     faults = []
+    augment = augment_values(config)
     for key in ("crop_area", "crop_aspect"):
-        values = tuple(config.augment[key])
+        values = tuple(augment[key])
         if len(values) != 2 or not 0 < values[0] <= values[1]:
             faults.append(
                 f"augment.{key}={values} must be two numbers above 0, the "
                 "smaller first."
             )
-    return [*faults, *_preset_faults(config)]
+    return faults
 
 
 def _steps(augment: dict[str, Any]) -> Iterator[Step]:
@@ -71,15 +101,3 @@ def _steps(augment: dict[str, Any]) -> Iterator[Step]:
             magnitude_std=augment["randaugment_std"],
             probability=augment["randaugment_probability"],
         )
-
-
-def _preset_faults(config: ConfigDict) -> list[str]:
-    """Keys that a preset decides and that are changed all the same."""
-    defaults = configuration.default_config().augment
-    return [
-        f"augment.{key}={config.augment[key]} and augment.preset="
-        f"{config.augment.preset} both decide it; leave {key} at its default, or set "
-        "augment.preset=custom."
-        for key in PRESETS.get(config.augment.preset, {})
-        if config.augment[key] != defaults[key]
-    ]

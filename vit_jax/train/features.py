@@ -15,12 +15,11 @@ from flax import linen as nn
 from ml_collections import ConfigDict
 
 from vit_jax import trees
-from vit_jax.data.randomness import shuffled
 from vit_jax.layers.normalize import normalize
 from vit_jax.models.variants import resolve
 from vit_jax.train import mesh as meshes
 from vit_jax.train import mixing
-from vit_jax.train.augment import augment_values
+from vit_jax.train.augment import augment_values, examples_at
 from vit_jax.train.inputs import Inputs, training_pass
 from vit_jax.train.stages import Stage
 from vit_jax.weights import model_fields
@@ -133,11 +132,12 @@ def compute_features(
 
 
 def cached_batches(
-    features: dict[str, np.ndarray], *, seed: int, part: tuple[int, int]
+    config: ConfigDict, features: dict[str, np.ndarray], part: tuple[int, int]
 ) -> Callable[[int, Stage], Iterator[dict[str, np.ndarray]]]:
     """(step, stage) -> the batches that `Inputs.train_batches` gives, of features.
 
     Args:
+      features: as `compute_features` gives them.
       part: (index, count) of the equal parts of a batch that this process reads.
     """
     count = len(features["label"])
@@ -148,7 +148,7 @@ def cached_batches(
             size = stage.batch_size // part[1]
             first = step * stage.batch_size + part[0] * size
             positions = first + np.arange(size)
-            chosen = shuffled(seed, positions, count)
+            chosen = examples_at(config, positions, count)
             batch = {name: values[chosen] for name, values in features.items()}
             yield batch | {"index": positions}
             step += 1

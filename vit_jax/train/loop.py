@@ -206,9 +206,8 @@ class Run:
         found = features.compute_features(
             self.config, parts.inputs, parts.model, self.steps.state.params, parts.mesh
         )
-        return features.cached_batches(
-            found, seed=self.config.seed, part=meshes.batch_part(parts.mesh)
-        )
+        part = meshes.batch_part(parts.mesh)
+        return features.cached_batches(self.config, found, part)
 
     def _ended(self, stopped_by: int) -> Result:
         self.progress.close()

@@ -5,8 +5,8 @@ import math
 
 import numpy as np
 
-from vit_jax.data.randomness import shuffled
 from vit_jax.train.assemble import Parts
+from vit_jax.train.augment import examples_at
 from vit_jax.train.stages import stage_before
 
 _SHOWN = 8
@@ -60,7 +60,7 @@ def examples_of(parts: Parts, step: int) -> str:
     source = parts.inputs.train_source
     names = [
         source.name(int(example))
-        for example in shuffled(parts.config.seed, positions, len(source))
+        for example in examples_at(parts.config, positions, len(source))
     ]
     more = ", …" if size > _SHOWN else ""
     return (

@@ -16,10 +16,9 @@ from ml_collections import ConfigDict
 from vit_jax.data.contact_sheet import contact_sheet
 from vit_jax.data.decode import UnreadableImage, decode
 from vit_jax.data.preprocess import preprocess
-from vit_jax.data.randomness import shuffled
 from vit_jax.data.sources import Source
 from vit_jax.train import mixing
-from vit_jax.train.augment import augment_values, mixing_values
+from vit_jax.train.augment import examples_at, mixing_values
 from vit_jax.train.durations import total_steps
 from vit_jax.train.inputs import Inputs, open_inputs
 from vit_jax.train.stages import plan_stages
@@ -71,8 +70,7 @@ def _without_changes(
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """(images as they are, the same made as for evaluation)."""
     source = inputs.train_source
-    repeats = augment_values(config)["repeats"]
-    examples = shuffled(config.seed, positions, len(source), repeats)
+    examples = examples_at(config, positions, len(source))
     originals = [_original(source, int(one), config.model.channels) for one in examples]
     return originals, [preprocess(one, inputs.preprocessing) for one in originals]
 
