@@ -133,12 +133,27 @@ def test_preprocessing_survives_and_maps_bytes_to_plus_and_minus_one(
     write(weights, tmp_path / "ours", "huggingface")
     assert read(tmp_path / "ours").preprocessing == weights.preprocessing
     file = tmp_path / "ours" / "preprocessor_config.json"
-    processor = transformers.ViTImageProcessor.from_dict(json.loads(file.read_text()))
-    pixels = np.zeros((64, 64, 3), np.uint8)
-    pixels[:, 32:] = 255
-    out = processor(pixels, return_tensors="np")["pixel_values"]
-    assert out.shape == (1, 3, 32, 48) or resize == "center"
-    assert out.min() == -1 and out.max() == 1
+    config = json.loads(file.read_text())
+    processor = getattr(transformers, config["image_processor_type"]).from_dict(config)
+    for rows, columns in ((64, 64), (40, 100)):
+        pixels = np.zeros((rows, columns, 3), np.uint8)
+        pixels[:, columns // 2 :] = 255
+        out = processor(pixels, return_tensors="np")["pixel_values"]
+        assert out.shape == (1, 3, 32, 48)
+        assert (out[..., 0] == -1).all() and (out[..., -1] == 1).all()
+
+
+@pytest.mark.parametrize("folder", ["vit"], indirect=True)
+def test_class_names_may_stand_the_other_way_round(folder):
+    """`label2id` without `id2label`; its order counts for nothing."""
+    file = folder[1] / "config.json"
+    config = json.loads(file.read_text())
+    del config["id2label"]
+    config["label2id"] = {"bird": 2, "cat": 0, "dog": 1}
+    file.write_text(json.dumps(config))
+    weights = read(folder[1])
+    assert weights.class_names == ("cat", "dog", "bird")
+    assert weights.spec.num_classes == 3
 
 
 @pytest.mark.parametrize("folder", ["vit features"], indirect=True)

@@ -160,6 +160,27 @@ def test_a_resnet_is_written_as_our_folder_and_timms_file(tmp_path):
         assert_same_arrays(back.params, params)
 
 
+@pytest.mark.parametrize("name", ["x", "x.safetensors", "x.pth"])
+def test_a_grey_resnet_stays_grey(name, tmp_path):
+    from vit_jax.convert.layout import Weights, describe, shapes_of
+    from vit_jax.models.variants import resolve
+
+    fields = {"stem_units": (1,), "num_classes": 3, "image_size": 32}
+    spec = resolve("R50x1", fields | {"conv_epsilon": 0.0})
+    shapes = shapes_of(spec, (32, 32, 1))
+    random = np.random.default_rng(0)
+    params = {n: random.normal(size=s).astype("f") for n, s in shapes.items()}
+    assert params["root/kernel"].shape[2] == 1
+    weights = Weights("orbax", spec, params, describe((32, 32), channels=1))
+    write(weights, tmp_path / name, "orbax" if name == "x" else "timm")
+    back = vit_jax.load(tmp_path / name, image_size=(32,))
+    assert back.preprocessing["channels"] == len(back.preprocessing["mean"]) == 1
+    logits = jax.jit(back.model.apply)
+    images = images_of((32, 32))[..., :1]
+    meant = jax.jit(build(spec).apply)({"params": back.params}, images)
+    np.testing.assert_array_equal(logits({"params": back.params}, images), meant)
+
+
 def test_places_that_are_nothing_known_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere is not there; give a workdir"):
         read(tmp_path / "nowhere")
