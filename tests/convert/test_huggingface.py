@@ -163,6 +163,18 @@ def test_a_pooler_is_the_pre_logits(folder):
     assert "pre_logits/kernel" in weights.params
 
 
+@pytest.mark.parametrize("folder", ["vit"], indirect=True)
+def test_only_the_pooler_of_a_bare_model_is_new(folder, tmp_path):
+    """Case 31: a classifier has none, and docs/weights.md says so."""
+    write(read(folder[1]), tmp_path / "ours", "huggingface")
+    _, info = transformers.ViTModel.from_pretrained(
+        tmp_path / "ours", output_loading_info=True
+    )
+    pooler = {"pooler.dense.weight", "pooler.dense.bias"}
+    assert set(info["missing_keys"]) == pooler
+    assert set(info["unexpected_keys"]) <= {"classifier.weight", "classifier.bias"}
+
+
 @pytest.mark.parametrize("folder", ["dinov2 registers"], indirect=True)
 def test_the_fold_of_the_class_slot_is_said(folder):
     notes = read(folder[1]).notes

@@ -75,6 +75,18 @@ def test_load_gives_a_model_that_runs(dest, tmp_path):
     assert "".join(loaded.class_names) == names
 
 
+def test_a_layer_without_parameters_leaves_no_entry(tmp_path):
+    """Case 26: without a tanh layer the tree is the same before and after."""
+    weights = plain()
+    assert weights.spec.representation_size == 0
+    write(weights, tmp_path / "x", "orbax")
+    loaded = vit_jax.load(tmp_path / "x")
+    images = jax.ShapeDtypeStruct((1, 32, 32, 3), np.float32)
+    fresh = jax.eval_shape(loaded.model.init, jax.random.key(0), images)["params"]
+    assert jax.tree.structure(loaded.params) == jax.tree.structure(fresh)
+    assert "pre_logits" not in loaded.params
+
+
 def test_notes_of_a_load_are_reported_once(tmp_path):
     weights = plain()
     head = {n: np.zeros_like(weights.params[n]) for n in ("head/kernel", "head/bias")}
