@@ -46,7 +46,7 @@ def test_the_command_offers_every_layout():
     ],
 )
 def test_a_run_goes_out_and_comes_back(workdir, name, layout, tmp_path, capsys):
-    """Straight from the checkpoint, without its optimizer."""
+    """Case 36: straight from the checkpoint, without its optimizer."""
     dest = tmp_path / name
     assert main(["convert", str(workdir), str(dest), f"--to={layout}"]) == 0
     said = capsys.readouterr().out

@@ -71,6 +71,7 @@ def loaded_by(name, place, caplog):
     ("name", "folder"), [(n, n) for n in MODELS], indirect=["folder"]
 )
 def test_both_ways_give_the_same_model(name, folder, tmp_path, caplog):
+    """Case 30: no key is missing or left over."""
     peer, place = folder
     weights = read(place)
     assert weights.layout == "huggingface"
@@ -95,6 +96,7 @@ def test_both_ways_give_the_same_model(name, folder, tmp_path, caplog):
     indirect=["folder"],
 )
 def test_names_that_5x_has_in_memory_are_read(name, folder, tmp_path):
+    """Case 30: both numberings of names."""
     peer, place = folder
     expected = read(place)
     put(place / "model.safetensors", "safetensors", arrays_of(peer))
@@ -111,6 +113,7 @@ def test_files_have_the_names_of_4x(folder):
 
 @pytest.mark.parametrize("folder", ["vit"], indirect=True)
 def test_epsilon_and_size_are_written_and_another_size_is_refused(folder, tmp_path):
+    """Case 32: the trained size goes along; and case 29: epsilon."""
     _, place = folder
     write(read(place), tmp_path / "ours", "huggingface")
     config = json.loads((tmp_path / "ours" / "config.json").read_text())
@@ -126,6 +129,7 @@ def test_epsilon_and_size_are_written_and_another_size_is_refused(folder, tmp_pa
 def test_preprocessing_survives_and_maps_bytes_to_plus_and_minus_one(
     folder, resize, tmp_path
 ):
+    """Case 33: numbers of the images go along."""
     _, place = folder
     weights = read(place)
     weights.preprocessing.update(resize=resize, interpolation="bicubic")

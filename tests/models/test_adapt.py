@@ -144,6 +144,7 @@ def test_the_same_table_is_the_same_array_and_prefix_rows_can_go():
 
 
 def test_a_head_of_other_classes_is_left_to_the_model():
+    """Case 13: the head is reset, and that is said."""
     params, report = fitted(
         model_of(num_classes=21), model_of(num_classes=10), keep_head=False
     )
@@ -153,6 +154,7 @@ def test_a_head_of_other_classes_is_left_to_the_model():
 
 
 def test_pre_logits_are_dropped_loaded_or_refused():
+    """Case 14: likewise for a run's own weights."""
     source = model_of(representation_size=8)
     _, report = fitted(source, model_of())
     assert report.dropped == ("pre_logits/bias", "pre_logits/kernel")
