@@ -1,11 +1,15 @@
 """Tests `vit_jax convert` from end to end."""
 
+import json
+import shutil
+
 import numpy as np
 import pytest
 import torch
 
 import vit_jax
 from tests.train.digits import tiny_config
+from vit_jax import trees
 from vit_jax.__main__ import main
 from vit_jax.cli.convert import _LAYOUTS
 from vit_jax.convert.source import read
@@ -15,8 +19,15 @@ from vit_jax.train.loop import train_and_evaluate
 
 @pytest.fixture(scope="module")
 def workdir(tmp_path_factory):
+    """A run with a moving average of its weights, and a best checkpoint."""
     folder = tmp_path_factory.mktemp("run")
-    train_and_evaluate(tiny_config(), folder)
+    config = tiny_config(
+        train__ema_decay=0.5,
+        evals__every_steps=2,
+        checkpoint__best_metric="eval/loss",
+        checkpoint__best_mode="min",
+    )
+    train_and_evaluate(config, folder)
     return folder
 
 
@@ -35,7 +46,7 @@ def test_the_command_offers_every_layout():
     ],
 )
 def test_a_run_goes_out_and_comes_back(workdir, name, layout, tmp_path, capsys):
-    """Straight from the checkpoint, without its optimizer."""
+    """Case 36: straight from the checkpoint, without its optimizer."""
     dest = tmp_path / name
     assert main(["convert", str(workdir), str(dest), f"--to={layout}"]) == 0
     said = capsys.readouterr().out
@@ -119,3 +130,23 @@ def test_a_files_model_may_be_named(workdir, tmp_path, capsys):
     dest = str(tmp_path / "y")
     assert main(["convert", str(bare), dest, "--to=orbax", "--variant=G/14"]) == 2
     assert "is no G/14; it has:" in capsys.readouterr().err
+
+
+def test_latest_or_best_averaged_or_not_and_whatever_the_optimizer(workdir, tmp_path):
+    """Case 36: weights alone come out, though the config's optimizer has changed."""
+    other = tmp_path / "other"
+    shutil.copytree(workdir, other)
+    config = json.loads((other / "config.json").read_text())
+    config["optimizer"]["name"] = "lamb"
+    (other / "config.json").write_text(json.dumps(config))
+    tables = []
+    for number, flags in enumerate(([], ["--no_ema"], ["--checkpoint=best"])):
+        dest = tmp_path / f"{number}.safetensors"
+        assert main(["convert", str(other), str(dest), "--to=timm", *flags]) == 0
+        checkpoint = "best" if flags == ["--checkpoint=best"] else "latest"
+        meant = vit_jax.load(workdir, checkpoint, ema=flags != ["--no_ema"]).params
+        found = read(dest).params
+        for name, leaf in trees.flatten(meant).items():
+            np.testing.assert_array_equal(found[name], np.asarray(leaf), err_msg=name)
+        tables.append(found["position/table"])
+    assert np.abs(tables[0] - tables[1]).max() > 0

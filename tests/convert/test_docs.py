@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import transformers
 
+from tests.convert.test_timm import REFUSED
 from vit_jax.__main__ import main
 
 DOCS = Path(__file__).parent.parent.parent / "docs" / "weights.md"
@@ -41,3 +42,9 @@ def test_the_table_covers_all_families():
     table = text.partition("<!-- coverage -->")[2].partition("<!-- end")[0]
     assert re.search(r"\| vision_transformer \| 163 \| 153 \| \d\.\de-0[5-9] \|", table)
     assert re.search(r"\| deit \| 16 \| 16 \| \d\.\de-0[5-9] \|", table)
+    assert re.search(r"hybrid \(ResNetV2\) \| 9 \| 9 \| \d\.\de-0[5-9] \|", table)
+    listed = table.partition("Refused by name:")[2].splitlines()
+    for name, reason in REFUSED.items():
+        (line,) = [line for line in listed if f"`{name}`" in line]
+        assert reason in line
+    assert table.count("`") == 2 * len(REFUSED)

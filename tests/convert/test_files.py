@@ -101,6 +101,7 @@ def test_files_that_were_cut_short_are_refused(kind, tmp_path):
 
 
 def test_other_files_are_refused_with_what_is_known(tmp_path):
+    """Case 16: told by content; the path and the known kinds are named."""
     (tmp_path / "x.npz").write_bytes(b"\x93 msgpack or anything else")
     with pytest.raises(ValueError, match=r"x.npz is not a NumPy .npz, a safet"):
         read_arrays(tmp_path / "x.npz")

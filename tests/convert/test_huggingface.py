@@ -71,6 +71,7 @@ def loaded_by(name, place, caplog):
     ("name", "folder"), [(n, n) for n in MODELS], indirect=["folder"]
 )
 def test_both_ways_give_the_same_model(name, folder, tmp_path, caplog):
+    """Case 30: no key is missing or left over."""
     peer, place = folder
     weights = read(place)
     assert weights.layout == "huggingface"
@@ -95,6 +96,7 @@ def test_both_ways_give_the_same_model(name, folder, tmp_path, caplog):
     indirect=["folder"],
 )
 def test_names_that_5x_has_in_memory_are_read(name, folder, tmp_path):
+    """Case 30: both numberings of names."""
     peer, place = folder
     expected = read(place)
     put(place / "model.safetensors", "safetensors", arrays_of(peer))
@@ -111,6 +113,7 @@ def test_files_have_the_names_of_4x(folder):
 
 @pytest.mark.parametrize("folder", ["vit"], indirect=True)
 def test_epsilon_and_size_are_written_and_another_size_is_refused(folder, tmp_path):
+    """Case 32: the trained size goes along; and case 29: epsilon."""
     _, place = folder
     write(read(place), tmp_path / "ours", "huggingface")
     config = json.loads((tmp_path / "ours" / "config.json").read_text())
@@ -126,6 +129,7 @@ def test_epsilon_and_size_are_written_and_another_size_is_refused(folder, tmp_pa
 def test_preprocessing_survives_and_maps_bytes_to_plus_and_minus_one(
     folder, resize, tmp_path
 ):
+    """Case 33: numbers of the images go along."""
     _, place = folder
     weights = read(place)
     weights.preprocessing.update(resize=resize, interpolation="bicubic")
@@ -133,12 +137,27 @@ def test_preprocessing_survives_and_maps_bytes_to_plus_and_minus_one(
     write(weights, tmp_path / "ours", "huggingface")
     assert read(tmp_path / "ours").preprocessing == weights.preprocessing
     file = tmp_path / "ours" / "preprocessor_config.json"
-    processor = transformers.ViTImageProcessor.from_dict(json.loads(file.read_text()))
-    pixels = np.zeros((64, 64, 3), np.uint8)
-    pixels[:, 32:] = 255
-    out = processor(pixels, return_tensors="np")["pixel_values"]
-    assert out.shape == (1, 3, 32, 48) or resize == "center"
-    assert out.min() == -1 and out.max() == 1
+    config = json.loads(file.read_text())
+    processor = getattr(transformers, config["image_processor_type"]).from_dict(config)
+    for rows, columns in ((64, 64), (40, 100)):
+        pixels = np.zeros((rows, columns, 3), np.uint8)
+        pixels[:, columns // 2 :] = 255
+        out = processor(pixels, return_tensors="np")["pixel_values"]
+        assert out.shape == (1, 3, 32, 48)
+        assert (out[..., 0] == -1).all() and (out[..., -1] == 1).all()
+
+
+@pytest.mark.parametrize("folder", ["vit"], indirect=True)
+def test_class_names_may_stand_the_other_way_round(folder):
+    """`label2id` without `id2label`; its order counts for nothing."""
+    file = folder[1] / "config.json"
+    config = json.loads(file.read_text())
+    del config["id2label"]
+    config["label2id"] = {"bird": 2, "cat": 0, "dog": 1}
+    file.write_text(json.dumps(config))
+    weights = read(folder[1])
+    assert weights.class_names == ("cat", "dog", "bird")
+    assert weights.spec.num_classes == 3
 
 
 @pytest.mark.parametrize("folder", ["vit features"], indirect=True)
@@ -146,6 +165,18 @@ def test_a_pooler_is_the_pre_logits(folder):
     weights = read(folder[1])
     assert weights.spec.representation_size == 32 and weights.spec.num_classes == 0
     assert "pre_logits/kernel" in weights.params
+
+
+@pytest.mark.parametrize("folder", ["vit"], indirect=True)
+def test_only_the_pooler_of_a_bare_model_is_new(folder, tmp_path):
+    """Case 31: a classifier has none, and docs/weights.md says so."""
+    write(read(folder[1]), tmp_path / "ours", "huggingface")
+    _, info = transformers.ViTModel.from_pretrained(
+        tmp_path / "ours", output_loading_info=True
+    )
+    pooler = {"pooler.dense.weight", "pooler.dense.bias"}
+    assert set(info["missing_keys"]) == pooler
+    assert set(info["unexpected_keys"]) <= {"classifier.weight", "classifier.bias"}
 
 
 @pytest.mark.parametrize("folder", ["dinov2 registers"], indirect=True)

@@ -115,6 +115,7 @@ def test_other_ways_to_write_the_same_weights_are_read(writing):
 
 
 def test_blocks_are_ordered_by_number():
+    """Case 19: block 10 comes after block 2."""
     weights = weights_of("token", depth=12)
     arrays = encode(weights, "npz").arrays
     for layer in range(12):
@@ -126,6 +127,7 @@ def test_blocks_are_ordered_by_number():
 
 
 def test_group_norms_of_old_files_are_squeezed_and_nothing_else():
+    """Case 17: (1, 1, 1, C) of flax before 0.3.6."""
     weights = weights_of("hybrid")
     arrays = encode(weights, "npz").arrays
     old = {
@@ -177,6 +179,7 @@ def test_timm_reads_our_files(form, peer, tmp_path):
 
 
 def test_zero_heads_are_said(tmp_path):
+    """Case 15: published heads for fine-tuning are zeros."""
     arrays = encode(weights_of("token"), "npz").arrays
     arrays |= {n: np.zeros_like(arrays[n]) for n in ("head/kernel", "head/bias")}
     weights = decode(arrays)
@@ -186,6 +189,7 @@ def test_zero_heads_are_said(tmp_path):
 
 
 def test_pre_logits_are_loaded_left_out_or_refused():
+    """Case 14: files of the paper have a layer more."""
     arrays = encode(weights_of("pre-logits"), "npz").arrays
     assert decode(arrays).spec.representation_size == 32
     without = decode(arrays, representation_size=0)
@@ -196,12 +200,14 @@ def test_pre_logits_are_loaded_left_out_or_refused():
 
 
 def test_no_classes_leaves_the_head_out():
+    """Case 22: features alone."""
     weights = decode(encode(weights_of("token"), "npz").arrays, num_classes=0)
     assert not any(name.startswith("head") for name in weights.params)
     assert logits_of(weights, images_of((32, 32))).shape == (2, 32)
 
 
 def test_a_missing_and_an_extra_array_are_refused_together():
+    """Case 20: no half-random model."""
     arrays = encode(weights_of("token"), "npz").arrays
     del arrays[OLD.replace("block_0", "block_1")]
     arrays["foo/bar"] = np.zeros(2)
@@ -218,6 +224,7 @@ def test_gaps_in_the_numbers_are_refused():
 
 
 def test_weights_of_another_size_are_refused_by_name():
+    """Case 21: before anything is traced."""
     arrays = encode(weights_of("token"), "npz").arrays
     with pytest.raises(ValueError, match=r"(?s)is no S/32.*width=32, must be 384.*pat"):
         decode(arrays, variant="S/32")

@@ -1,11 +1,11 @@
 """Tests vit_jax/convert/published.py against a server on this machine."""
 
-import http.server
-import threading
+import io
 
 import pytest
 
 from tests.convert.ours import assert_same_arrays, put
+from tests.convert.server import serving
 from tests.convert.test_official import weights_of
 from vit_jax.convert import published
 from vit_jax.convert.published import PUBLISHED, is_published, local_file
@@ -14,37 +14,13 @@ from vit_jax.convert.target import encode
 from vit_jax.models.variants import VARIANTS
 
 
-class Server(http.server.BaseHTTPRequestHandler):
-    """Serves one file under every path but /absent."""
-
-    def do_GET(self):
-        self.server.asked.append(self.path)
-        if "absent" in self.path:
-            self.send_error(404)
-            return
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(self.server.content)))
-        self.end_headers()
-        self.wfile.write(self.server.content)
-
-    def log_message(self, *arguments):
-        pass
-
-
 @pytest.fixture
 def server(tmp_path, monkeypatch):
     monkeypatch.setenv("VIT_JAX_CACHE", str(tmp_path / "cache"))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server) as running:
-        running.asked = []
-        arrays = encode(weights_of("token"), "npz").arrays
-        running.content = put(tmp_path / "served", "npz", arrays).read_bytes()
-        running.url = f"http://127.0.0.1:{running.server_port}/"
+    arrays = encode(weights_of("token"), "npz").arrays
+    with serving(put(tmp_path / "served", "npz", arrays).read_bytes()) as running:
         monkeypatch.setattr(published, "_SERVER", running.url)
-        thread = threading.Thread(target=running.serve_forever)
-        thread.start()
         yield running
-        running.shutdown()
-        thread.join()
 
 
 @pytest.mark.parametrize(
@@ -75,6 +51,33 @@ def test_absent_files_say_where_to_put_them(server, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"absent.npz can't be downloaded"):
         read(f"{server.url}absent.npz")
     assert not list((tmp_path / "cache").glob("*.npz"))
+
+
+class Terminal(io.StringIO):
+    """Standard error that somebody watches."""
+
+    def isatty(self):
+        return True
+
+
+def test_a_bar_counts_the_bytes_on_a_terminal_alone(server, monkeypatch):
+    said = Terminal()
+    monkeypatch.setattr("sys.stderr", said)
+    local_file(f"{server.url}some/where.npz")
+    monkeypatch.undo()
+    size = f"/{len(server.content) // 1000}k "
+    assert "where.npz: " in said.getvalue() and size in said.getvalue()
+
+
+def test_a_bar_is_not_for_logs(server, capsys):
+    local_file(f"{server.url}some/where.npz")
+    assert capsys.readouterr().err == ""
+
+
+def test_progress_counts_to_the_length_of_the_file(server):
+    told = []
+    local_file(f"{server.url}x.npz", progress=lambda *counts: told.append(counts))
+    assert told[-1] == (len(server.content), len(server.content))
 
 
 def test_names_are_of_our_models_and_others_are_refused(tmp_path):

@@ -38,6 +38,7 @@ def drawn(shapes=SHAPES, dtype=np.float32):
 
 
 def test_there_and_back_is_bit_exact_and_shares_no_memory():
+    """Case 34: a round trip."""
     for dtype in (np.float32, np.float16, np.float64):
         ours = drawn(dtype=dtype)
         theirs = to_theirs(TABLE, ours, layout="x")

@@ -75,6 +75,18 @@ def test_load_gives_a_model_that_runs(dest, tmp_path):
     assert "".join(loaded.class_names) == names
 
 
+def test_a_layer_without_parameters_leaves_no_entry(tmp_path):
+    """Case 26: without a tanh layer the tree is the same before and after."""
+    weights = plain()
+    assert weights.spec.representation_size == 0
+    write(weights, tmp_path / "x", "orbax")
+    loaded = vit_jax.load(tmp_path / "x")
+    images = jax.ShapeDtypeStruct((1, 32, 32, 3), np.float32)
+    fresh = jax.eval_shape(loaded.model.init, jax.random.key(0), images)["params"]
+    assert jax.tree.structure(loaded.params) == jax.tree.structure(fresh)
+    assert "pre_logits" not in loaded.params
+
+
 def test_notes_of_a_load_are_reported_once(tmp_path):
     weights = plain()
     head = {n: np.zeros_like(weights.params[n]) for n in ("head/kernel", "head/bias")}
@@ -158,6 +170,27 @@ def test_a_resnet_is_written_as_our_folder_and_timms_file(tmp_path):
         back = read(tmp_path / name)
         assert back.spec == spec
         assert_same_arrays(back.params, params)
+
+
+@pytest.mark.parametrize("name", ["x", "x.safetensors", "x.pth"])
+def test_a_grey_resnet_stays_grey(name, tmp_path):
+    from vit_jax.convert.layout import Weights, describe, shapes_of
+    from vit_jax.models.variants import resolve
+
+    fields = {"stem_units": (1,), "num_classes": 3, "image_size": 32}
+    spec = resolve("R50x1", fields | {"conv_epsilon": 0.0})
+    shapes = shapes_of(spec, (32, 32, 1))
+    random = np.random.default_rng(0)
+    params = {n: random.normal(size=s).astype("f") for n, s in shapes.items()}
+    assert params["root/kernel"].shape[2] == 1
+    weights = Weights("orbax", spec, params, describe((32, 32), channels=1))
+    write(weights, tmp_path / name, "orbax" if name == "x" else "timm")
+    back = vit_jax.load(tmp_path / name, image_size=(32,))
+    assert back.preprocessing["channels"] == len(back.preprocessing["mean"]) == 1
+    logits = jax.jit(back.model.apply)
+    images = images_of((32, 32))[..., :1]
+    meant = jax.jit(build(spec).apply)({"params": back.params}, images)
+    np.testing.assert_array_equal(logits({"params": back.params}, images), meant)
 
 
 def test_places_that_are_nothing_known_are_refused(tmp_path):

@@ -57,6 +57,7 @@ NAMES = [name for names in FAMILIES.values() for name in names]
     ],
 )
 def test_logits_equal_timms_and_the_way_back_is_exact(name):
+    """Case 27: fused and split heads in the right order."""
     outcome = compare(name)
     assert not outcome.refused
     assert outcome.spread > 0.5 and outcome.difference < 1e-4
@@ -251,7 +252,7 @@ def test_an_unknown_hybrid_has_no_name_there():
 
 
 def test_exact_gelu_and_epsilon_are_seen():
-    """A wrong form differs more than the comparison allows."""
+    """Cases 28 and 29: a wrong form differs more than the comparison allows."""
     peer, images = tiny(), images_of((32, 48))
     arrays, fields = arrays_of(peer), {"image_size": (32, 48), "num_heads": 4}
     theirs = outputs(peer, images)

@@ -45,6 +45,7 @@ def test_224_pixels_at_16_are_196_patches():
     ],
 )
 def test_rest_of_a_patch_is_refused_with_the_nearest_sizes(shape, patch, message):
+    """Case 8: no pixel is dropped in silence."""
     with pytest.raises(ValueError, match=message):
         grid_shape(shape, patch)
     with pytest.raises(ValueError, match=message):

@@ -64,6 +64,7 @@ def _sincos_by_hand(rows, columns, frequencies):
 
 
 def test_sincos_tables_of_moco_and_mae_are_their_own():
+    """Case 11: narrow widths and rectangles."""
     np.testing.assert_allclose(
         sincos_2d((2, 3), 8, "moco"), _sincos_by_hand(2, 3, [1, 1e-4]), atol=1e-6
     )

@@ -41,6 +41,7 @@ def test_resizing_equals_torchs(method, old, new):
 
 @pytest.mark.parametrize("old,new", PAIRS)
 def test_corners_equal_the_originals_zoom(old, new):
+    """Case 5: the original's interpolation."""
     table = noise(1, old * 6, 4)
     factors = (new / old, 9 / 6, 1)
     expected = scipy.ndimage.zoom(table.reshape(old, 6, 4), factors, order=1)
@@ -78,6 +79,7 @@ def _table(grid_YXD):
 
 
 def test_rectangle_resizes_linearly_with_corners_kept():
+    """Case 1: a rectangle's table is resized by its own two sides."""
     rows, columns = np.mgrid[:2, :3]
     table = _table((10 * rows + columns)[..., None])
     resized = resize_grid(table, (2, 3), (4, 6))
@@ -90,6 +92,7 @@ def test_rectangle_resizes_linearly_with_corners_kept():
 
 
 def test_prefix_rows_stay():
+    """Case 4: the class token's row is not blended in."""
     table = np.concatenate([np.full((1, 1, 4), 99), np.zeros((1, 4, 4))], axis=1)
     resized = resize_grid(table, (2, 2), (3, 3), num_prefix=1)
     assert resized.shape == (1, 10, 4)
@@ -106,6 +109,7 @@ def test_equals_scipy_zoom_of_order_one(new):
 
 
 def test_corners_and_same_grid_are_bit_equal():
+    """Case 5: nothing moves where nothing must."""
     grid = np.random.default_rng(1).normal(size=(14, 14, 8)).astype(np.float32)
     table = _table(grid)
     out = np.asarray(resize_grid(table, (14, 14), (24, 24))).reshape(24, 24, 8)
@@ -123,6 +127,7 @@ def test_differs_from_half_pixel_linear():
 
 
 def test_every_target_size_is_exact():
+    """Case 6: no row is lost to a factor rounded down."""
     for old in range(1, 65):
         for new in range(1, 65):
             table = np.ones((1, old, 1), np.float32)
@@ -136,6 +141,7 @@ def test_every_target_size_is_exact():
     [(1, 4, [0, 0, 0, 0]), (3, 2, [0, 2]), (2, 1, [0]), (1, 1, [0])],
 )
 def test_degenerate_grids(old, new, expected):
+    """Case 7: grids of one row."""
     table = np.arange(old, dtype=np.float32).reshape(1, old, 1)
     for grids in [((old, 1), (new, 1)), ((1, old), (1, new))]:
         out = resize_grid(table, *grids)

@@ -65,6 +65,23 @@ def test_the_table_is_resized_and_its_prefix_stays():
     assert "resized position/table: grid 2 x 3 -> 4 x 2" in report.lines()
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [{"pool": "none"}, {"pool": "map"}, {"num_registers": 3}, {"pool": "cls_gap"}],
+    ids=str,
+)
+def test_prefix_rows_stay_whatever_the_pool(fields):
+    """Case 4: no row before the patches is blended into the grid."""
+    source = model_of((8, 8), **fields)
+    prefix = source[0].num_prefix
+    table = source[2]["position"]["table"]
+    table[:, :prefix], table[:, prefix:] = 99, 0
+    params, _ = fitted(source, model_of((12, 12), **fields))
+    found = params["position"]["table"]
+    assert found.shape == (1, prefix + 9, 8)
+    assert (found[:, :prefix] == 99).all() and not found[:, prefix:].any()
+
+
 def test_grids_of_equal_length_and_another_shape_are_resized_too():
     params, report = fitted(model_of((8, 24)), model_of((12, 16)))
     assert report.resized == {"position/table": ((2, 6), (3, 4))}
@@ -127,6 +144,7 @@ def test_the_same_table_is_the_same_array_and_prefix_rows_can_go():
 
 
 def test_a_head_of_other_classes_is_left_to_the_model():
+    """Case 13: the head is reset, and that is said."""
     params, report = fitted(
         model_of(num_classes=21), model_of(num_classes=10), keep_head=False
     )
@@ -136,6 +154,7 @@ def test_a_head_of_other_classes_is_left_to_the_model():
 
 
 def test_pre_logits_are_dropped_loaded_or_refused():
+    """Case 14: likewise for a run's own weights."""
     source = model_of(representation_size=8)
     _, report = fitted(source, model_of())
     assert report.dropped == ("pre_logits/bias", "pre_logits/kernel")

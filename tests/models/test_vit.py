@@ -264,6 +264,7 @@ def test_patch_dropout_leaves_out_patches_in_training_alone():
 
 
 def test_grids_come_from_the_real_feature_map():
+    """Case 10: hybrids round up, plain models refuse."""
     hybrid = vit_jax.create_model("R50+B/16")
     for side, rows in [(224, 14), (225, 15), (240, 15), (384, 24)]:
         assert hybrid.grid_shape((side, 224)) == (rows, 14)

@@ -76,6 +76,7 @@ def test_other_preprocessing_is_noted(pretrained):
 
 
 def test_auto_keeps_a_head_of_the_same_names_only(pretrained, tmp_path):
+    """Case 13: the rule for the head is explicit."""
     kept = initial_of(finetuning(pretrained))
     assert "head" in kept.params
     renamed = tmp_path / "renamed"

@@ -15,6 +15,7 @@ from vit_jax.weights import make_logits
 
 
 def test_two_uniform_layers_roll_out_as_the_article_says():
+    """Case 37: rollout with and without identity."""
     layers = np.full((2, 3, 2, 2), 0.5)
     expected = [[0.625, 0.375], [0.375, 0.625]]
     np.testing.assert_allclose(attention.rollout(layers), expected)
@@ -81,6 +82,7 @@ def test_a_learned_query_reads_with_the_weights_of_the_pool(monkeypatch, prefix)
     ],
 )
 def test_a_look_leaves_logits_as_they_are_and_its_rows_sum_to_1(fields):
+    """Case 37: every layer's weights, and the same logits."""
     model, params = tiny(**fields)
     look = jax.jit(attention.make_look(model, PREPROCESSING))
     found = look(params, images())

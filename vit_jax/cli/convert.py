@@ -3,6 +3,8 @@
 import argparse
 from typing import Any
 
+from vit_jax.cli import weights
+
 HELP = "bring weights from one layout into another"
 EXAMPLES = """\
 examples:
@@ -27,30 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="SOURCE", help="workdir, folder or file")
     parser.add_argument("dest", metavar="DEST", help="file or folder to write")
     parser.add_argument("--to", required=True, choices=_LAYOUTS, help="layout of DEST")
-    parser.add_argument(
-        "--variant",
-        help="the model's name, ours or timm's: what SOURCE leaves open (heads, GELU, "
-        "epsilon) is as in that model, and its size must be SOURCE's",
-    )
-    parser.add_argument(
-        "--num_heads", type=int, help="heads of attention, where SOURCE leaves it open"
-    )
-    parser.add_argument(
-        "--gelu",
-        choices=("tanh", "exact", "quick"),
-        help="form of the activation, where SOURCE leaves it open",
-    )
-    parser.add_argument(
-        "--norm_epsilon", type=float, help="of the norms, where SOURCE leaves it open"
-    )
-    for name, what in (("mean", "means"), ("std", "standard deviations")):
-        parser.add_argument(
-            f"--{name}",
-            type=float,
-            nargs="+",
-            help=f"{what} of the images, one for all channels or one each, on a scale "
-            "from 0 to 1, where SOURCE leaves it open",
-        )
+    weights.add_arguments(parser, "SOURCE")
     parser.add_argument(
         "--checkpoint",
         default="latest",
@@ -60,12 +39,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no_ema",
         action="store_true",
         help="of a workdir that keeps a moving average: the weights themselves",
-    )
-    parser.add_argument(
-        "--image_size",
-        type=int,
-        nargs="+",
-        help="pixels, one number or rows and columns, where SOURCE is no square's",
     )
     parser.add_argument(
         "--overwrite",
@@ -81,38 +54,32 @@ def run(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
 
     if overrides:
         raise ValueError("convert takes no --config keys; --variant names the model.")
-    fields = ("num_heads", "gelu", "norm_epsilon")
-    said = {name: getattr(arguments, name) for name in fields}
-    weights = read_weights(
+    found = read_weights(
         arguments.source,
         arguments.checkpoint,
         ema=not arguments.no_ema,
-        variant=arguments.variant,
-        image_size=arguments.image_size,
-        mean=arguments.mean,
-        std=arguments.std,
-        **{name: value for name, value in said.items() if value is not None},
+        **weights.said_by(arguments),
     )
-    print(f"found {_summary(weights)}")
-    for note in weights.notes:
+    print(f"found {_summary(found)}")
+    for note in found.notes:
         print(f"note: {note}")
-    notes = write(weights, arguments.dest, arguments.to, overwrite=arguments.overwrite)
+    notes = write(found, arguments.dest, arguments.to, overwrite=arguments.overwrite)
     for note in notes:
         print(f"note: {note}")
     print(f"wrote {arguments.dest} ({arguments.to}); read back, every array is equal")
     return 0
 
 
-def _summary(weights: Any) -> str:
+def _summary(found: Any) -> str:
     """A line: layout, variant, classes, grid, pool, activation and epsilon."""
     from vit_jax.convert.layout import stem_stride
     from vit_jax.models.spec import ResNetSpec
     from vit_jax.models.variants import as_overrides
 
-    spec = weights.spec
-    rows, columns = weights.preprocessing["image_size"]
+    spec = found.spec
+    rows, columns = found.preprocessing["image_size"]
     name, changed = as_overrides(spec)
-    parts = [f"{weights.layout}: {name}"]
+    parts = [f"{found.layout}: {name}"]
     sizes = ("width", "depth", "num_heads", "mlp_dim", "patch_size")
     parts += [f"{key}={changed[key]}" for key in sizes if key in changed]
     parts += [f"{spec.num_classes} classes", f"images {rows} x {columns}"]

@@ -4,6 +4,8 @@ import argparse
 import os
 import sys
 
+from vit_jax.cli import weights
+
 HELP = "draw a model: filters, positions, attention, mistakes, training curves"
 EXAMPLES = """\
 examples:
@@ -34,15 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--checkpoint", default="latest", help="latest (default), best or a step"
     )
-    parser.add_argument(
-        "--variant", help="the model's name, where weights leave it open"
-    )
-    parser.add_argument(
-        "--image_size",
-        type=int,
-        nargs="+",
-        help="pixels, one number or rows and columns, where weights leave it open",
-    )
+    weights.add_arguments(parser, "a bare file")
     parser.add_argument(
         "--compare",
         nargs="+",
@@ -94,8 +88,7 @@ def run(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
         mask=_mask(arguments.mask),
         examples=arguments.examples,
         occluded=arguments.occluded,
-        variant=arguments.variant,
-        image_size=arguments.image_size,
+        **weights.said_by(arguments),
     )
     for note in written.notes:
         print(f"note: {note}")

@@ -104,7 +104,7 @@ def _of_torchvision(spec: VitSpec, size: tuple[int, int]) -> dict[str, Any]:
 def _of_timm(spec: Spec) -> dict[str, Any]:
     """By what marks a family: DeiT's second token, DINOv2's scales, CLIP's norm."""
     if isinstance(spec, ResNetSpec):
-        return {"interpolation": "bilinear"}
+        return {"interpolation": "bilinear", "mean": HALF[0], "std": HALF[1]}
     mean, std = HALF
     if spec.pool == "distilled" or (spec.layer_scale and not spec.first_norm):
         mean, std = IMAGENET

@@ -133,7 +133,8 @@ def _with_config(
     file = place / "preprocessor_config.json"
     processor = read_json(file) if file.exists() else None
     preprocessing, notes = from_huggingface(config, processor)
-    labels = config.get("id2label") or {}
+    numbers = config.get("label2id") or {}
+    labels = config.get("id2label") or {i: name for name, i in numbers.items()}
     class_names = tuple(labels[key] for key in sorted(labels, key=int))
     if not found.spec.num_classes:
         # A config names two classes where nobody has named any.
