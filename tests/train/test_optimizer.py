@@ -61,8 +61,9 @@ def test_adam_steps_with_decay_in_the_gradient_equal_torchs():
     assert_equal(found, theirs(3, lambda groups: torch.optim.Adam(groups, lr=1e-2)))
 
 
-def test_sgd_steps_with_decay_in_the_gradient_equal_torchs():
-    found = ours(3, 1e-2, name="sgd", weight_decay=DECAYED, decay_convention="gradient")
+@pytest.mark.parametrize("convention", [None, "gradient"])
+def test_sgd_steps_with_decay_in_the_gradient_equal_torchs(convention):
+    found = ours(3, 1e-2, name="sgd", weight_decay=DECAYED, decay_convention=convention)
     expected = theirs(3, lambda groups: torch.optim.SGD(groups, lr=1e-2, momentum=0.9))
     assert_equal(found, expected)
 
