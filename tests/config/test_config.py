@@ -117,6 +117,25 @@ def test_check_reports_all_faults_together():
     assert "1 or more" in faults[2]
 
 
+@pytest.mark.parametrize("unit", ["steps", "epochs", "examples"])
+def test_a_run_of_no_length_is_one_fault(unit):
+    config = valid_config()
+    config.schedule.total_steps = None
+    config.schedule[f"total_{unit}"] = 0
+    (fault,) = configuration.check(config)
+    assert fault.startswith(f"schedule.total_{unit}=0")
+
+
+def test_indented_lines_belong_to_the_fault_above_them():
+    error = ValueError("weights don't fit:\n  head: 3\n  stem: 4\nmodel.depth=0.")
+    faults = configuration.faults_in(error)
+    assert faults == ["weights don't fit:\n  head: 3\n  stem: 4", "model.depth=0."]
+    with pytest.raises(ValueError, match="^2 faults:\n  1. weights don't fit:\n  "):
+        configuration.refuse(faults)
+    with pytest.raises(ValueError, match="^weights don't fit:\n  head: 3\n  stem: 4$"):
+        configuration.refuse(faults[:1])
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_check_refuses_numbers_that_are_none(value):
     config = valid_config()

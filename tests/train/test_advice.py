@@ -1,11 +1,14 @@
 """What a run says of few images before it starts."""
 
+import types
+
 import pytest
 
 from tests.data.pictures import write_folder
 from tests.train.digits import tiny_config
 from vit_jax.train import advice
 from vit_jax.train.assemble import assemble
+from vit_jax.train.inputs import open_inputs
 from vit_jax.train.loop import train_and_evaluate
 
 
@@ -18,6 +21,20 @@ def test_few_images_for_a_plain_vit_are_noted_once(tmp_path, capsys):
         assert key in said
     train_and_evaluate(tiny_config(schedule__total_steps=7), tmp_path)
     assert "note:" not in capsys.readouterr().err
+
+
+def test_classes_without_an_image_are_named(tmp_path):
+    write_folder(tmp_path / "train", {"a": 2, "b": 0, "c": 1, "d": 0})
+    config = tiny_config(data__eval__split="", data__source=str(tmp_path))
+    parts = types.SimpleNamespace(
+        config=config, inputs=open_inputs(config, evaluation=False)
+    )
+    said = advice.empty_classes(parts)
+    assert said.startswith("note: 2 of 4 classes have no training image")
+    assert said.endswith(": b, d")
+    write_folder(tmp_path / "train", {"b": 1, "d": 1})
+    parts.inputs = open_inputs(config, evaluation=False)
+    assert advice.empty_classes(parts) == ""
 
 
 @pytest.mark.parametrize(("channels", "noted"), [(1, True), (3, False)])

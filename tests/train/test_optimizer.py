@@ -8,6 +8,7 @@ import pytest
 
 import vit_jax
 from vit_jax import trees
+from vit_jax.train.layer_decay import layer_multipliers
 from vit_jax.train.optimizer import CONVENTIONS, make_optimizer, trained_mask
 
 torch = pytest.importorskip("torch")
@@ -61,8 +62,9 @@ def test_adam_steps_with_decay_in_the_gradient_equal_torchs():
     assert_equal(found, theirs(3, lambda groups: torch.optim.Adam(groups, lr=1e-2)))
 
 
-def test_sgd_steps_with_decay_in_the_gradient_equal_torchs():
-    found = ours(3, 1e-2, name="sgd", weight_decay=DECAYED, decay_convention="gradient")
+@pytest.mark.parametrize("convention", [None, "gradient"])
+def test_sgd_steps_with_decay_in_the_gradient_equal_torchs(convention):
+    found = ours(3, 1e-2, name="sgd", weight_decay=DECAYED, decay_convention=convention)
     expected = theirs(3, lambda groups: torch.optim.SGD(groups, lr=1e-2, momentum=0.9))
     assert_equal(found, expected)
 
@@ -166,6 +168,39 @@ def test_layer_decay_falls_from_the_head_to_the_stem(weights):
     assert steps["encoder/block_0/attention/query/kernel"] == 0.25
     for name in ("stem/projection/kernel", "prefix/class_token", "position/table"):
         assert steps[name] == 0.125
+
+
+def test_layer_decay_groups_parameters_as_timm_does_but_for_the_last_norm(weights):
+    timm = pytest.importorskip("timm")
+    optim = pytest.importorskip("timm.optim")
+    theirs = timm.models.VisionTransformer(
+        img_size=32, patch_size=16, embed_dim=8, depth=2, num_heads=2, num_classes=3
+    )
+    groups = optim.param_groups_layer_decay(theirs, layer_decay=0.5)
+    scales = {id(one): row["lr_scale"] for row in groups for one in row["params"]}
+    names = {
+        "cls_token": "prefix/",
+        "pos_embed": "position/",
+        "patch_embed.": "stem/",
+        "blocks.0.": "encoder/block_0/",
+        "blocks.1.": "encoder/block_1/",
+        "head.": "head/",
+    }
+    found = trees.flatten(layer_multipliers(weights, 0.5))
+    for prefix, ours in names.items():
+        expected = {
+            scales[id(tensor)]
+            for name, tensor in theirs.named_parameters()
+            if name.startswith(prefix)
+        }
+        assert expected
+        assert {found[name] for name in found if name.startswith(ours)} == expected
+    # Before a class token's head timm's norm goes with the last block; in BEiT, MAE and
+    # here with the head.
+    rest = {name for name in found if not name.startswith(tuple(names.values()))}
+    assert rest == {"encoder/norm/scale", "encoder/norm/bias"}
+    assert {found[name] for name in rest} == {1.0}
+    assert scales[id(theirs.norm.weight)] == 0.5
 
 
 def test_layer_decay_scales_decay_times_the_rate_but_not_independent_decay(weights):

@@ -4,8 +4,11 @@ import json
 
 import pytest
 
+from tests.data.pictures import write_folder
 from tests.train.digits import tiny_config
 from vit_jax import config as configuration
+from vit_jax.data.fingerprint import fingerprint
+from vit_jax.data.sources import open_source
 from vit_jax.train.assemble import assemble
 from vit_jax.train.resume import describe_run, refuse_other_run
 from vit_jax.workdir import Workdir
@@ -45,6 +48,32 @@ def test_what_a_preset_decides_is_stored_and_the_same_again(workdir):
     assert refuse_other_run(workdir, changed) == [
         "changed since the checkpoint: augment.mixup=0.8 (it was 0.3)"
     ]
+
+
+def test_other_files_of_the_same_number_are_said(tmp_path):
+    photos = write_folder(tmp_path / "photos" / "train", {"a": 4, "b": 4})
+    workdir = Workdir(tmp_path / "run")
+    workdir.create()
+
+    def parts():
+        config = tiny_config(data__source=str(photos.parent), data__eval__split="")
+        return assemble(config)
+
+    describe_run(workdir, parts())
+    assert refuse_other_run(workdir, parts()) == []
+    (photos / "a" / "000.png").rename(photos / "a" / "other.png")
+    (said,) = refuse_other_run(workdir, parts())
+    assert "as many examples as it had, but others" in said
+    write_folder(photos, {"b": 5})
+    (said,) = refuse_other_run(workdir, parts())
+    assert "the training data has 9 examples and had 8" in said
+
+
+def test_a_folder_that_moved_is_the_same_data(tmp_path):
+    photos = write_folder(tmp_path / "photos" / "train", {"a": 2, "b": 2})
+    before = fingerprint(open_source(str(photos.parent), "train"))
+    moved = (tmp_path / "photos").rename(tmp_path / "elsewhere")
+    assert fingerprint(open_source(str(moved), "train")) == before
 
 
 def test_a_local_source_is_stored_independent_of_the_folder(

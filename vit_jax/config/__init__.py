@@ -7,7 +7,7 @@ their description. A new key is an entry of `model_keys.py`, `init_keys.py`,
 `data_keys.py`, `optimizer_keys.py` or `training_keys.py`.
 """
 
-from vit_jax.config.checks import check, refuse
+from vit_jax.config.checks import check, faults_in, refuse
 from vit_jax.config.key import Key, shown
 from vit_jax.config.table import KEYS
 from vit_jax.config.values import (
@@ -27,6 +27,7 @@ __all__ = [
     "check",
     "default_config",
     "describe",
+    "faults_in",
     "flatten",
     "from_values",
     "image_shape",

@@ -28,10 +28,25 @@ def refuse(faults: Iterable[str]) -> None:
     """
     lines = list(dict.fromkeys(faults))
     if len(lines) > 1:
-        listed = "".join(f"\n  {n}. {line}" for n, line in enumerate(lines, start=1))
+        inner = (line.replace("\n", "\n     ") for line in lines)
+        listed = "".join(f"\n  {n}. {line}" for n, line in enumerate(inner, start=1))
         raise ValueError(f"{len(lines)} faults:{listed}")
     if lines:
         raise ValueError(lines[0])
+
+
+def faults_in(error: Exception) -> list[str]:
+    """The faults that an error's text lists, a line each.
+
+    An indented line belongs to the fault above it.
+    """
+    faults: list[str] = []
+    for line in str(error).splitlines():
+        if faults and line[:1].isspace():
+            faults[-1] += f"\n{line}"
+        else:
+            faults.append(line)
+    return faults
 
 
 def _cross_check(config: ConfigDict) -> list[str]:
@@ -66,7 +81,8 @@ def _schedule_faults(schedule: ConfigDict) -> list[str]:
     faults.extend(
         f"schedule.total_{unit}={totals[unit]} must be above 0."
         for unit in given
-        if totals[unit] == 0
+        # Of whole steps the key's own range says it.
+        if totals[unit] == 0 and unit != "steps"
     )
     for phase in ("warmup", "cooldown"):
         keys = [f"{phase}_{unit}" for unit in ("steps", "epochs", "examples", "share")]

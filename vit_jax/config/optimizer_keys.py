@@ -47,10 +47,12 @@ OPTIMIZER_KEYS = (
     Key(
         "optimizer.decay_convention",
         str,
-        "times_rate: weight_decay * learning rate * kernel is taken off (papers, "
-        "PyTorch); independent: weight_decay * learning rate / peak rate * kernel, so "
-        "that the peak doesn't change it (big_vision); gradient: weight_decay * kernel "
-        "is added to the gradient; unset: times_rate, and gradient for adam",
+        "times_rate: weight_decay * learning rate * kernel is taken off (AdamW in its "
+        "paper and in PyTorch); independent: weight_decay * learning rate / peak rate "
+        "* kernel, so that the peak doesn't change it (big_vision); gradient: "
+        "weight_decay * kernel is added to the gradient before momentum or moments "
+        "(SGD and Adam in PyTorch); unset: times_rate for adamw and lamb, gradient for "
+        "sgd and adam",
         choices=("times_rate", "independent", "gradient"),
     ),
     Key(

@@ -7,7 +7,6 @@ import io
 import itertools
 import json
 import math
-import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -17,6 +16,7 @@ from array_record.python import array_record_module
 from etils import epath
 
 from vit_jax.data.encode import Encoder, Records
+from vit_jax.data.fingerprint import fingerprint
 from vit_jax.data.records import (
     INDEX,
     count_records,
@@ -201,7 +201,7 @@ def _claim_split(folder: epath.Path, split: str, source: Source) -> None:
     Raises:
       ValueError: the source has other examples than when the split was begun.
     """
-    note, text = folder / f"{split}.source", _fingerprint(source)
+    note, text = folder / f"{split}.source", fingerprint(source)
     if not note.exists():
         write_whole(note, text.encode())
     elif note.read_text() != text:
@@ -209,24 +209,6 @@ def _claim_split(folder: epath.Path, split: str, source: Source) -> None:
             f"the source of split {split} has changed since {folder} was begun; "
             "prepare into another folder."
         )
-
-
-def _fingerprint(source: Source) -> str:
-    """Text that changes with the names, labels or number of a source's examples.
-
-    What all names begin with is left out, so that the same folder may be spelt
-    otherwise, or have moved.
-    """
-    names = [min(_names(source)), max(_names(source))]
-    shared = len(os.path.commonprefix(names))
-    digest = hashlib.blake2b(source.labels().tobytes(), digest_size=16)
-    for name in _names(source):
-        digest.update(os.fsencode(name[shared:]) + b"\0")
-    return digest.hexdigest()
-
-
-def _names(source: Source) -> Iterator[str]:
-    return map(source.name, range(len(source)))
 
 
 def _compare(file: epath.Path, digests: list[bytes]) -> None:

@@ -50,7 +50,7 @@ def make_plan(
             num_examples = count_examples(config)
         except (ValueError, OSError) as error:
             faults += [
-                *str(error).splitlines(),
+                *configuration.faults_in(error),
                 "--examples=N and --config.model.num_classes=N stand in for data that "
                 "is not here.",
             ]

@@ -1,5 +1,6 @@
 """What a run says of its batch and its data before it starts."""
 
+import numpy as np
 from ml_collections import ConfigDict
 
 from vit_jax.data.decode import has_colour
@@ -13,6 +14,7 @@ from vit_jax.weights import model_fields
 # A plain ViT from scratch stays behind a convolutional network well above this
 # (Dosovitskiy et al. 2021, section 4.3: on ImageNet's 1.3 million).
 _FEW_IMAGES = 100_000
+_CLASSES_SHOWN = 5
 _WAYS_OUT = (
     "weights to start from (init.weights), a convolutional stem (model.stem=conv) or "
     "strong augmentation (augment.preset=medium1)"
@@ -37,6 +39,25 @@ def large_batch(parts: Parts) -> str:
     return (
         f"note: a batch of {size} is more than the {count:,} training "
         "images, so each step sees some of them several times"
+    )
+
+
+def empty_classes(parts: Parts) -> str:
+    """A line naming classes that have no training image; empty where all have some.
+
+    TFDS is not asked: its labels lie inside the records, which would all be read.
+    """
+    if parts.config.data.source.startswith("tfds:"):
+        return ""
+    names = parts.inputs.class_names
+    counts = np.bincount(parts.inputs.train_source.labels(), minlength=len(names))
+    empty = [name for name, count in zip(names, counts, strict=True) if not count]
+    if not empty:
+        return ""
+    more = ", …" if len(empty) > _CLASSES_SHOWN else ""
+    return (
+        f"note: {len(empty)} of {len(names)} classes have no training image and are "
+        f"never learnt: {', '.join(empty[:_CLASSES_SHOWN])}{more}"
     )
 
 

@@ -6,6 +6,7 @@ from typing import TypeVar
 import jax
 from ml_collections import ConfigDict
 
+from vit_jax import config as configuration
 from vit_jax.evals.classification import FIGURES
 from vit_jax.train import mesh as meshes
 
@@ -36,7 +37,7 @@ class Faults(list):
         try:
             return make()
         except (ValueError, OSError, ImportError) as error:
-            self.extend(str(error).splitlines())
+            self.extend(configuration.faults_in(error))
             return None
 
 

@@ -12,6 +12,7 @@ from ml_collections import ConfigDict
 
 from vit_jax import config as configuration
 from vit_jax.data import pipeline
+from vit_jax.data.fingerprint import fingerprint
 from vit_jax.data.preprocess import describe
 from vit_jax.data.sources import Source, class_balanced_share, open_source
 from vit_jax.data.transforms import EvalTransform
@@ -51,6 +52,11 @@ class Inputs:
     preprocessing: dict[str, Any]
     skipped: collections.Counter[str]
     train_source: Source
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """Of the training examples; see `data.fingerprint`."""
+        return fingerprint(self.train_source)
 
 
 def open_inputs(

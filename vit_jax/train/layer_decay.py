@@ -17,7 +17,8 @@ def layer_multipliers(params: trees.Tree, decay: float) -> dict[str, Any]:
     and all after the blocks (norm, pool, head) is the last one, whose factor is 1.
 
     Source: Clark et al. 2020, arXiv 2003.10555, appendix; the numbering is that of Bao
-    et al. 2022, arXiv 2106.08254, which MAE and timm have too.
+    et al. 2022, arXiv 2106.08254, which MAE has too, and timm but for the norm before
+    a class token's head, which it puts with the last block.
 
     Raises:
       ValueError: the parameters have no encoder blocks.

@@ -123,7 +123,8 @@ class Run:
         self.progress.say(messages.introduction(self.parts))
         notes = [advice.large_batch(self.parts)]
         if not saved:
-            notes += [advice.few_images(self.parts), advice.grey_model(self.parts)]
+            said = (advice.empty_classes, advice.few_images, advice.grey_model)
+            notes += [note(self.parts) for note in said]
         for note in filter(None, notes):
             self.progress.say(note)
         self._open(*self._first_state(saved))

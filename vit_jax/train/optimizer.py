@@ -16,7 +16,7 @@ DECAYED = r".*kernel"
 CONVENTIONS = {
     "adamw": ("times_rate", "independent"),
     "adam": ("gradient",),
-    "sgd": ("times_rate", "independent", "gradient"),
+    "sgd": ("gradient", "times_rate", "independent"),
     "lamb": ("times_rate",),
 }
 

@@ -30,7 +30,7 @@ def describe_run(workdir: Workdir, parts: Parts) -> None:
     workdir.write_config(configuration.to_json(config))
     workdir.write_classes(parts.inputs.class_names)
     workdir.write_preprocessing(parts.inputs.preprocessing)
-    workdir.write_data({"num_examples": parts.inputs.num_examples})
+    workdir.write_data(_data(parts))
 
 
 def with_stored_model(config: ConfigDict, workdir: Workdir) -> ConfigDict:
@@ -72,14 +72,35 @@ def refuse_other_run(workdir: Workdir, parts: Parts) -> list[str]:
             "workdir."
         )
     lines = _changed_keys(stored, parts.config)
-    count = parts.inputs.num_examples
-    before = workdir.read_data().get("num_examples", count)
-    if before != count:
-        lines.append(
-            f"the training data has {count:,} examples and had {before:,}: from here "
-            "on the run takes other examples in another order"
-        )
-    return lines
+    return lines + _changed_data(workdir.read_data(), _data(parts))
+
+
+def _data(parts: Parts) -> dict[str, Any]:
+    """What tells the training data from other data of the same classes.
+
+    TFDS names its examples by number, and would read all for their labels.
+    """
+    figures: dict[str, Any] = {"num_examples": parts.inputs.num_examples}
+    if not parts.config.data.source.startswith("tfds:"):
+        figures["fingerprint"] = parts.inputs.fingerprint
+    return figures
+
+
+def _changed_data(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """A sentence where the data is known to be other than it was."""
+    differing = [key for key in before if key in now and before[key] != now[key]]
+    if "num_examples" in differing:
+        return [
+            f"the training data has {now['num_examples']:,} examples and had "
+            f"{before['num_examples']:,}: from here on the run takes other examples in "
+            "another order"
+        ]
+    if differing:
+        return [
+            "the training data has as many examples as it had, but others: their "
+            "names, labels or order changed"
+        ]
+    return []
 
 
 def _model_differences(stored: ConfigDict, asked: ConfigDict) -> list[str]:
