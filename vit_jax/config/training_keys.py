@@ -102,8 +102,9 @@ TRAINING_KEYS = (
     ),
     Key(
         "checkpoint.best_mode",
-        "max",
-        "whether the largest or the smallest figure is the best",
+        str,
+        "whether the largest or the smallest figure is the best; unset: as the figure "
+        "has it, losses small, accuracies large",
         choices=("max", "min"),
     ),
     Key(

@@ -171,6 +171,8 @@ class Run:
         if self.leads:
             resume.describe_run(self.workdir, self.parts)
         best = self._best(step)
+        if best.note:
+            self.progress.say(best.note)
         if self.metrics.start(step) and not step:
             self.progress.say(messages.starts_anew())
         self.resources.callback(self.metrics.close)
