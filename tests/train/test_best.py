@@ -124,6 +124,7 @@ def test_an_evaluation_whose_weights_a_kill_lost_is_noticed(tmp_path):
 def judged_config():
     return tiny_config(
         evals__every_steps=1,
+        evals__per_class=True,
         evals__sets=(("few", "digits", "train[:5%]"),),
         checkpoint__best_metric="eval/few/loss",
         schedule__base_learning_rate=1e-3,
@@ -145,11 +146,20 @@ def test_a_run_keeps_its_best_with_the_figures_that_evaluate_gives(run):
     figures = Workdir(run).read_best()
     assert figures["step"] == wanted["step"]
     assert vit_jax.load(run, "best").step == wanted["step"]
-    found = evaluate_workdir(run, checkpoint="best")
+    found = evaluate_workdir(run, checkpoint="best", per_class=True)
     np.testing.assert_allclose(found["loss"], wanted["eval/loss"], rtol=1e-5)
     few = found["sets"]["few"]
     np.testing.assert_allclose(few["loss"], wanted["eval/few/loss"], rtol=1e-5)
     assert few["examples"] == 72
+    # Each step is better than the one before: the best evaluation is the newest.
+    stored = json.loads((run / "evaluation.json").read_text())
+    assert stored["step"] == wanted["step"]
+    for prefix, figures in (("eval", found), ("eval/few", few)):
+        details = stored["sets"][prefix]
+        assert details["per_class"] == figures["per_class"]
+        assert np.sum(details["counts"]) == figures["examples"]
+        name = f"{prefix}/mean_class_accuracy"
+        assert wanted[name] == figures["mean_class_accuracy"]
 
 
 def test_the_last_save_of_the_best_is_made_up_at_the_next_start(run, tmp_path):

@@ -120,6 +120,12 @@ TRAINING_KEYS = (
         "figures are eval/NAME/accuracy and so on",
         entries="set",
     ),
+    Key(
+        "evals.per_class",
+        False,
+        "whether each evaluation has eval/mean_class_accuracy too, and writes each "
+        "set's accuracies of classes and confusion matrix to evaluation.json",
+    ),
     Key("log.every_steps", 50, "optimizer steps between metrics", minimum=1),
     Key("log.tensorboard", True, "whether to write TensorBoard files"),
     Key("log.progress", True, "whether to draw a progress bar"),

@@ -26,8 +26,12 @@ class Predictions:
                 self._rows[name].append(_whole(values)[counted])
 
     def all(self) -> dict[str, np.ndarray]:
-        """{"index", "label", "predicted"}, each [N], in the order of the batches."""
-        return {name: np.concatenate(parts) for name, parts in self._rows.items()}
+        """{"index", "label", "predicted"}, each [N], in the order of the batches.
+
+        Without "index" where the batches have none.
+        """
+        rows = {name: parts for name, parts in self._rows.items() if parts}
+        return {name: np.concatenate(parts) for name, parts in rows.items()}
 
 
 def _whole(values: Any) -> np.ndarray:

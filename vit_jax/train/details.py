@@ -34,14 +34,19 @@ class Details:
         self.asked = per_class or real is not None
 
     def of(
-        self, found: dict[str, np.ndarray], outputs: int, source: Source, *, main: bool
+        self,
+        found: dict[str, np.ndarray],
+        outputs: int,
+        source: Source | None,
+        *,
+        main: bool,
     ) -> tuple[dict[str, Any], np.ndarray]:
         """(figures, confusion matrix [V, V]) of a set.
 
         Args:
           found: of `evals.confusion.Predictions`.
           outputs: V, of the model.
-          source: the examples.
+          source: the examples; read for ReaL labels alone.
           main: whether the set must have ReaL labels, where those are given; another
             gets that figure if it is of ImageNet's validation images.
 

@@ -83,7 +83,9 @@ def best_faults(config: ConfigDict) -> list[str]:
     names = [
         f"eval/{name}" for name in ("", *(f"{row[0]}/" for row in config.evals.sets))
     ]
-    figures = [f"{name}{figure}" for name in names for figure in FIGURES]
+    by_class = ("mean_class_accuracy",) if config.evals.per_class else ()
+    known = (*FIGURES, *by_class)
+    figures = [f"{name}{figure}" for name in names for figure in known]
     metric, mode = config.checkpoint.best_metric, config.checkpoint.best_mode
     if not metric:
         return []
