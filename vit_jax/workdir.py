@@ -51,6 +51,7 @@ class Workdir:
         self.checkpoints = self.path / "checkpoints"
         self.best = self.path / "best"
         self.best_figures = self.path / "best.json"
+        self.evaluation = self.path / "evaluation.json"
         self.lock = self.path / "run.lock"
 
     def create(self) -> None:
@@ -141,6 +142,11 @@ class Workdir:
           ValueError: the file is damaged.
         """
         return read_json(self.best_figures) if self.best_figures.exists() else None
+
+    def write_evaluation(self, details: dict[str, Any]) -> None:
+        """Classes and confusion matrices of the newest evaluation, which replace those
+        of the one before."""
+        replace(self.evaluation, json.dumps(details) + "\n")
 
     def write_config(self, text: str) -> None:
         """Stores the run's config, as JSON text."""

@@ -53,3 +53,13 @@ def test_text_that_spells_none_is_refused(key, text, message):
     _, faults = overridden(key, text)
     assert len(faults) == 1
     assert message in faults[0]
+
+
+def test_a_name_of_two_sets_is_a_fault_since_one_would_hide_the_other():
+    config = configuration.default_config()
+    config.data.source, config.schedule.total_steps = "digits", 10
+    config.evals.sets = (("new", "digits", "test"), ("old", "digits", "test"))
+    assert configuration.check(config) == []
+    config.evals.sets += (("new", "digits", "train"),)
+    (fault,) = configuration.check(config)
+    assert fault.startswith("evals.sets names new 2 times")

@@ -3,33 +3,31 @@
 import jax.numpy as jnp
 import numpy as np
 
-from vit_jax.evals.confusion import (
-    confusion_matrix,
-    make_predictions,
-    per_class,
-    predict_all,
-)
+from vit_jax.evals import classification
+from vit_jax.evals.confusion import Predictions, confusion_matrix, per_class
 
 
 def test_predictions_skip_padding_and_keep_the_order():
     pixels = np.array([2, 0, 1, 1], np.uint8).reshape(4, 1, 1, 1)
-    batches = [
-        {
-            "image": pixels,
-            "label": np.array([2, 1, 1, 0]),
-            "weight": np.array([1, 1, 1, 0.0]),
-            "index": np.arange(4),
-        }
-    ]
-    predictions = make_predictions(
+    batch = {
+        "image": pixels,
+        "label": np.array([2, 1, 1, 0]),
+        "weight": np.array([1, 1, 1, 0.0]),
+        "index": np.arange(4),
+    }
+    sums = classification.make_sums(
         lambda params, images: jnp.eye(3)[images[:, 0, 0, 0]] * params
     )
-    found = predict_all(predictions, jnp.float32(1), batches)
+    seen = Predictions()
+    figures = classification.evaluate(sums, jnp.float32(1), [batch], seen)
+    assert figures["examples"] == 3
+    found = seen.all()
     np.testing.assert_array_equal(found["label"], [2, 1, 1])
     np.testing.assert_array_equal(found["predicted"], [2, 0, 1])
     np.testing.assert_array_equal(found["index"], [0, 1, 2])
-    tied = predict_all(predictions, jnp.float32(0), batches)
-    np.testing.assert_array_equal(tied["predicted"], [0, 0, 0])
+    tied = Predictions()
+    classification.evaluate(sums, jnp.float32(0), [batch], tied)
+    np.testing.assert_array_equal(tied.all()["predicted"], [0, 0, 0])
 
 
 def test_rows_are_classes_and_columns_predictions():

@@ -12,11 +12,12 @@ from tests.train.digits import tiny_config
 from vit_jax.checkpoint import complete_steps
 from vit_jax.train.best import Best
 from vit_jax.train.evaluate import evaluate_workdir
+from vit_jax.train.faults import best_faults
 from vit_jax.train.loop import train_and_evaluate
 from vit_jax.workdir import Workdir
 
 
-def best_of(folder, rows=(), *, step=0, metric="eval/accuracy", mode="max"):
+def best_of(folder, rows=(), *, step=0, metric="eval/accuracy", mode=None):
     policy = tiny_config(
         checkpoint__best_metric=metric, checkpoint__best_mode=mode
     ).checkpoint
@@ -44,7 +45,7 @@ def test_only_a_better_figure_is_kept_and_the_former_goes(tmp_path):
 
 
 def test_losses_are_best_when_small_and_no_number_never_is(tmp_path):
-    best = best_of(tmp_path, metric="eval/loss", mode="min")
+    best = best_of(tmp_path, metric="eval/loss")
     values = (float("nan"), 2.0, 3.0, 1.0)
     kept = [best.keep(row(k, v, "eval/loss"), params(k)) for k, v in enumerate(values)]
     assert kept == [False, True, False, True]
@@ -64,9 +65,47 @@ def test_a_restart_forgets_what_came_after_its_checkpoint(tmp_path):
     for each in rows:
         first.keep(each, params(each["step"]))
     again = best_of(tmp_path, rows, step=2)
-    assert not again.keep(row(3, 0.6), params(30))
-    assert again.keep(row(4, 0.8), params(4))
-    assert complete_steps(tmp_path / "best") == [4]
+    # The weights of step 2 went when those of step 3 came.
+    assert not again.note
+    assert again.keep(row(3, 0.6), params(30))
+    assert not again.keep(row(4, 0.5), params(4))
+    assert complete_steps(tmp_path / "best") == [3]
+
+
+def test_a_figure_without_weights_is_named_and_in_nobodys_way(tmp_path):
+    rows = [row(1, 0.9), row(2, 0.5)]
+    best = best_of(tmp_path, rows, step=2)
+    assert best.note.startswith("the best eval/accuracy so far, 0.9 of step 1, has no")
+    assert best.lacks(row(2, 0.5))
+    assert best.keep(row(3, 0.6), params(3))
+    rows.append(row(3, 0.6))
+    again = best_of(tmp_path, rows[1:], step=3)
+    assert not again.note
+    assert not again.keep(row(4, 0.55), params(4))
+
+
+def test_a_row_of_before_the_metric_was_switched_on_is_never_the_best(tmp_path):
+    best = best_of(tmp_path, [row(1, 0.9)], step=1, metric="eval/few/accuracy")
+    assert not best.lacks(row(1, 0.9))
+    assert best.keep(row(2, 0.1, "eval/few/accuracy"), params(2))
+
+
+@pytest.mark.parametrize(
+    ("metric", "mode", "faults"),
+    [
+        ("eval/loss", None, 0),
+        ("eval/loss", "min", 0),
+        ("eval/loss", "max", 1),
+        ("eval/few/top5_accuracy", "max", 0),
+        ("eval/few/top5_accuracy", "min", 1),
+    ],
+)
+def test_a_mode_that_keeps_the_worst_is_a_fault(metric, mode, faults):
+    config = judged_config()
+    config.checkpoint.best_metric, config.checkpoint.best_mode = metric, mode
+    found = best_faults(config)
+    assert len(found) == faults
+    assert all(fault.startswith(f"checkpoint.best_mode={mode}") for fault in found)
 
 
 def test_an_evaluation_whose_weights_a_kill_lost_is_noticed(tmp_path):
@@ -85,9 +124,9 @@ def test_an_evaluation_whose_weights_a_kill_lost_is_noticed(tmp_path):
 def judged_config():
     return tiny_config(
         evals__every_steps=1,
+        evals__per_class=True,
         evals__sets=(("few", "digits", "train[:5%]"),),
         checkpoint__best_metric="eval/few/loss",
-        checkpoint__best_mode="min",
         schedule__base_learning_rate=1e-3,
     )
 
@@ -107,11 +146,20 @@ def test_a_run_keeps_its_best_with_the_figures_that_evaluate_gives(run):
     figures = Workdir(run).read_best()
     assert figures["step"] == wanted["step"]
     assert vit_jax.load(run, "best").step == wanted["step"]
-    found = evaluate_workdir(run, checkpoint="best")
+    found = evaluate_workdir(run, checkpoint="best", per_class=True)
     np.testing.assert_allclose(found["loss"], wanted["eval/loss"], rtol=1e-5)
     few = found["sets"]["few"]
     np.testing.assert_allclose(few["loss"], wanted["eval/few/loss"], rtol=1e-5)
     assert few["examples"] == 72
+    # Each step is better than the one before: the best evaluation is the newest.
+    stored = json.loads((run / "evaluation.json").read_text())
+    assert stored["step"] == wanted["step"]
+    for prefix, figures in (("eval", found), ("eval/few", few)):
+        details = stored["sets"][prefix]
+        assert details["per_class"] == figures["per_class"]
+        assert np.sum(details["counts"]) == figures["examples"]
+        name = f"{prefix}/mean_class_accuracy"
+        assert wanted[name] == figures["mean_class_accuracy"]
 
 
 def test_the_last_save_of_the_best_is_made_up_at_the_next_start(run, tmp_path):

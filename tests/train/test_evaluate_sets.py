@@ -10,7 +10,8 @@ from PIL import Image
 from tests.train.digits import tiny_config
 from vit_jax.__main__ import main
 from vit_jax.train import evaluate
-from vit_jax.train.evaluate import class_labels, evaluate_workdir
+from vit_jax.train.details import class_labels, example_names
+from vit_jax.train.evaluate import evaluate_workdir
 from vit_jax.train.loop import train_and_evaluate
 
 
@@ -43,6 +44,21 @@ def test_classes_and_matrix_agree_with_the_accuracy(workdir, tmp_path):
     evaluate_workdir(workdir, confusion_file=str(json_file))
     stored = json.loads(json_file.read_text())
     np.testing.assert_array_equal(stored["counts"], counts)
+
+
+def test_other_sets_have_classes_and_a_matrix_of_their_own(workdir, tmp_path):
+    file = tmp_path / "confusion.json"
+    found = evaluate_workdir(workdir, per_class=True, confusion_file=str(file))
+    part = found["sets"]["part"]
+    assert part["confusion"] == str(tmp_path / "confusion.part.json")
+    counts = np.array(
+        json.loads((tmp_path / "confusion.part.json").read_text())["counts"]
+    )
+    assert counts.sum() == part["examples"] == 180
+    np.testing.assert_allclose(np.trace(counts) / 180, part["accuracy"])
+    rates = [row["accuracy"] for row in part["per_class"]]
+    np.testing.assert_allclose(rates, np.diag(counts) / counts.sum(axis=1))
+    np.testing.assert_allclose(part["mean_class_accuracy"], np.mean(rates))
 
 
 def test_other_sets_come_along_unless_data_are_named(workdir):
@@ -81,10 +97,9 @@ def test_real_labels_count_any_of_several(workdir, tmp_path, capsys):
 
 def test_names_inside_records_serve_as_well(workdir, tmp_path):
     from vit_jax.data.sources import open_source
-    from vit_jax.train.evaluate import _names
 
     source = open_source("digits", "test")
-    assert _names(source, [3]) == [source[3][2]]
+    assert example_names(source, [3]) == [source[3][2]]
 
 
 def test_a_matrix_file_of_another_kind_is_refused(workdir):

@@ -98,7 +98,7 @@ def test_moments_in_bfloat16_stay_so_and_weights_stay_float32(name):
     assert jax.eval_shape(lambda: state) == shapes
     moments = [leaf for leaf in jax.tree.leaves(state) if leaf.ndim]
     dtypes = {leaf.dtype.name for leaf in moments}
-    assert dtypes == {"bfloat16"} if name == "sgd" else {"bfloat16", "float32"}
+    assert dtypes == ({"bfloat16"} if name == "sgd" else {"bfloat16", "float32"})
     assert params["kernel"].dtype == jnp.float32
 
 
@@ -238,7 +238,7 @@ def test_frozen_parameters_keep_every_bit_and_have_no_moments(weights, name):
     )
     params, state = weights, optimizer.init(weights)
     held = {tuple(leaf.shape) for leaf in jax.tree.leaves(state)}
-    assert held == {(8, 3), (3,)} if name == "sgd" else {(), (8, 3), (3,)}
+    assert held == ({(8, 3), (3,)} if name == "sgd" else {(), (8, 3), (3,)})
     for step in range(5):
         updates, state = optimizer.update(weights, state, params, step=step)
         params = optax.apply_updates(params, updates)

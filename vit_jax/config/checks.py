@@ -1,10 +1,12 @@
 """What the values of a config can get wrong, by themselves."""
 
+import collections
 from collections.abc import Iterable
 
 from ml_collections import ConfigDict
 
 from vit_jax.config.key import holds, requirement, shown
+from vit_jax.config.listed import is_set
 from vit_jax.config.table import BY_NAME
 from vit_jax.config.values import flatten
 
@@ -62,6 +64,15 @@ def _cross_check(config: ConfigDict) -> list[str]:
             "data.source is empty; name a folder of class folders, a manifest, "
             "tfds:NAME or digits, as in --config.data.source=photos."
         )
+    # Entries that are no sets are faults of the value.
+    sets = [entry for entry in config.evals.sets if is_set(entry)]
+    counts = collections.Counter(name for name, *_ in sets)
+    faults.extend(
+        f"evals.sets names {name} {count} times; give each set a name of its own, as "
+        f"in {name}_2=SOURCE:SPLIT."
+        for name, count in counts.items()
+        if count > 1
+    )
     return faults
 
 

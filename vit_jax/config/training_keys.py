@@ -102,8 +102,9 @@ TRAINING_KEYS = (
     ),
     Key(
         "checkpoint.best_mode",
-        "max",
-        "whether the largest or the smallest figure is the best",
+        str,
+        "whether the largest or the smallest figure is the best; unset: as the figure "
+        "has it, losses small, accuracies large",
         choices=("max", "min"),
     ),
     Key(
@@ -118,6 +119,12 @@ TRAINING_KEYS = (
         "sets to evaluate beside data.eval, NAME=SOURCE:SPLIT between blanks; their "
         "figures are eval/NAME/accuracy and so on",
         entries="set",
+    ),
+    Key(
+        "evals.per_class",
+        False,
+        "whether each evaluation has eval/mean_class_accuracy too, and writes each "
+        "set's accuracies of classes and confusion matrix to evaluation.json",
     ),
     Key("log.every_steps", 50, "optimizer steps between metrics", minimum=1),
     Key("log.tensorboard", True, "whether to write TensorBoard files"),

@@ -8,6 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from vit_jax.evals.confusion import Predictions
+
 Batch = dict[str, Any]
 
 # Figures that one weighs models by; there is "examples" too.
@@ -24,6 +26,7 @@ def make_sums(
 
     The batch has "image", "label" [B] and "weight" [B] (1 or 0). The sums are float32
     of at most B examples, exact for counts; sums over batches are taken on the host.
+    Beside them stands "predicted" [B], the likeliest classes; ties go to the smaller.
     The loss is the softmax cross-entropy in nats, without label smoothing.
     """
 
@@ -37,6 +40,7 @@ def make_sums(
             "top5": jnp.sum(weight_B * (rank_B < 5)),
             "loss": jnp.sum(weight_B * losses_B),
             "examples": jnp.sum(weight_B),
+            "predicted": jnp.argmax(logits_BV, axis=-1),
         }
 
     return jax.jit(sums)
@@ -46,15 +50,23 @@ def evaluate(
     sums: Callable[[Any, Batch], dict[str, jax.Array]],
     params: Any,
     batches: Iterable[Batch],
+    predictions: Predictions | None = None,
 ) -> dict[str, float]:
     """{"accuracy", "top5_accuracy", "loss", "examples"} over all batches.
+
+    Args:
+      predictions: gets what was predicted for each example, in the same pass.
 
     Raises:
       ValueError: there is no example.
     """
     totals: dict[str, np.float64] = {}
     for batch in batches:
-        for name, value in jax.device_get(sums(params, batch)).items():
+        found = sums(params, batch)
+        predicted = found.pop("predicted")
+        if predictions is not None:
+            predictions.add(batch, predicted)
+        for name, value in jax.device_get(found).items():
             totals[name] = totals.get(name, np.float64(0)) + np.float64(value)
     count = totals.get("examples", 0)
     if not count:

@@ -1,41 +1,44 @@
 """Accuracy by class and the confusion matrix, from predictions."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
+from jax.experimental import multihost_utils
 
 
-def make_predictions(
-    logits_of: Callable[[Any, jax.Array], jax.Array],
-) -> Callable[[Any, jax.Array], jax.Array]:
-    """(params, uint8 images) -> likeliest class ids [B], jitted.
+class Predictions:
+    """What was predicted for each example of weight 1, on all processes alike."""
 
-    Ties go to the smaller id.
-    """
+    def __init__(self):
+        self._rows: dict[str, list[np.ndarray]] = {
+            "index": [],
+            "label": [],
+            "predicted": [],
+        }
 
-    def predictions(params: Any, images: jax.Array) -> jax.Array:
-        return jnp.argmax(logits_of(params, images).astype(jnp.float32), axis=-1)
+    def add(self, batch: Mapping[str, Any], predicted_B: jax.Array) -> None:
+        """Takes in a batch with "index", "label" and "weight", each [B]."""
+        counted = _whole(batch["weight"]) > 0
+        for name, values in (batch | {"predicted": predicted_B}).items():
+            if name in self._rows:
+                self._rows[name].append(_whole(values)[counted])
 
-    return jax.jit(predictions)
+    def all(self) -> dict[str, np.ndarray]:
+        """{"index", "label", "predicted"}, each [N], in the order of the batches.
+
+        Without "index" where the batches have none.
+        """
+        rows = {name: parts for name, parts in self._rows.items() if parts}
+        return {name: np.concatenate(parts) for name, parts in rows.items()}
 
 
-def predict_all(
-    predictions: Callable[[Any, jax.Array], jax.Array],
-    params: Any,
-    batches: Iterable[dict[str, Any]],
-) -> dict[str, np.ndarray]:
-    """{"index", "label", "predicted"}, each [N], of all examples of weight 1."""
-    rows: dict[str, list[np.ndarray]] = {"index": [], "label": [], "predicted": []}
-    for batch in batches:
-        counted = np.asarray(batch["weight"]) > 0
-        found = jax.device_get(predictions(params, batch["image"]))
-        for name, values in (batch | {"predicted": found}).items():
-            if name in rows:
-                rows[name].append(np.asarray(values)[counted])
-    return {name: np.concatenate(parts) for name, parts in rows.items()}
+def _whole(values: Any) -> np.ndarray:
+    """An array on the host, whichever processes hold it."""
+    if getattr(values, "is_fully_addressable", True):
+        return np.asarray(values)
+    return np.asarray(multihost_utils.process_allgather(values, tiled=True))
 
 
 def confusion_matrix(

@@ -5,21 +5,20 @@ import csv
 import dataclasses
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import numpy as np
 from etils import epath
-from ml_collections import ConfigDict
 
 from vit_jax import config as configuration
-from vit_jax.data.sources import Source
 from vit_jax.evals import classification, confusion
-from vit_jax.evals.real import read_real, real_accuracy
+from vit_jax.evals.real import read_real
 from vit_jax.models.adapt import ZERO_HEAD, head_is_zero
 from vit_jax.train import mesh as meshes
-from vit_jax.train.inputs import Evaluation, open_evaluation
+from vit_jax.train.details import Details, class_labels
+from vit_jax.train.inputs import open_evaluation
 from vit_jax.weights import Loaded, load, make_logits
 from vit_jax.workdir import Workdir, read_json
 
@@ -47,8 +46,10 @@ def evaluate_workdir(
       batch_size: instead of its `data.eval.batch_size`; changes no figure.
       checkpoint: "latest", "best" or a step.
       per_class: adds "per_class" and "mean_class_accuracy".
-      confusion_file: a .csv or .json that the confusion matrix is written to.
-      real: path of ImageNet-ReaL's real.json; adds "real_accuracy".
+      confusion_file: a .csv or .json that the confusion matrix is written to; those of
+        `evals.sets` have the set's name before the suffix.
+      real: path of ImageNet-ReaL's real.json; adds "real_accuracy", among the other
+        sets to those of ImageNet's validation images.
       devices: share each batch; None: all of this process. They change no figure.
 
     Raises:
@@ -74,95 +75,52 @@ def evaluate_workdir(
     params = jax.device_put(loaded.params, meshes.replicated(mesh))
     loaded = dataclasses.replace(loaded, params=params)
     skipped: collections.Counter[str] = collections.Counter()
-    data = open_evaluation(config, loaded.class_names, skipped=skipped)
-    sums = classification.make_sums(make_logits(loaded.model, loaded.preprocessing))
+    details = Details(loaded.class_names, per_class=per_class, real=real_labels)
+    logits_of = make_logits(loaded.model, loaded.preprocessing)
+    sums = classification.make_sums(logits_of)
+
+    def figures_of(file: str | None, main: bool) -> dict[str, Any]:
+        data = open_evaluation(config, loaded.class_names, skipped=skipped)
+        wanted = confusion.Predictions() if details.asked or file else None
+        batches = meshes.spread(data.batches(), mesh)
+        found = classification.evaluate(sums, params, batches, wanted)
+        if wanted is None:
+            return found
+        outputs = jax.eval_shape(logits_of, params, _image_shape(loaded)).shape[-1]
+        more, matrix = details.of(wanted.all(), outputs, data.source, main=main)
+        if file:
+            names = class_labels(loaded.class_names, outputs)
+            _write_matrix(epath.Path(file), matrix, names)
+            more["confusion"] = file
+        return found | more
+
     figures = {
         "step": loaded.step,
         "source": config.data.eval.source,
         "split": config.data.eval.split,
-    } | classification.evaluate(sums, params, meshes.spread(data.batches(), mesh))
-    if per_class or confusion_file or real_labels:
-        figures |= _from_predictions(
-            loaded, data, mesh, per_class, confusion_file, real_labels
-        )
+    } | figures_of(confusion_file, main=True)
     if head_is_zero(loaded.params):
         figures["warning"] = ZERO_HEAD
     if others:
-        figures["sets"] = {
-            name: _figures_of(config, loaded, sums, mesh, address, part, skipped)
-            for name, address, part in others
-        }
+        figures["sets"] = {}
+        for name, address, part in others:
+            config.data.eval.source, config.data.eval.split = address, part
+            file = _file_of_set(confusion_file, name) if confusion_file else None
+            figures["sets"][name] = figures_of(file, main=False)
     if skipped:
         figures["skipped"] = sorted(skipped)
     return figures
 
 
-def _figures_of(
-    config: ConfigDict,
-    loaded: Loaded,
-    sums: Any,
-    mesh: jax.sharding.Mesh,
-    address: str,
-    split: str,
-    skipped: collections.Counter[str],
-) -> dict[str, float]:
-    config.data.eval.source, config.data.eval.split = address, split
-    data = open_evaluation(config, loaded.class_names, skipped=skipped)
-    batches = meshes.spread(data.batches(), mesh)
-    return classification.evaluate(sums, loaded.params, batches)
-
-
-def _from_predictions(
-    loaded: Loaded,
-    data: Evaluation,
-    mesh: jax.sharding.Mesh,
-    per_class: bool,
-    confusion_file: str | None,
-    real_labels: list[frozenset[int]] | None,
-) -> dict[str, Any]:
-    """Figures that need each prediction; writes the confusion matrix."""
-    logits_of = make_logits(loaded.model, loaded.preprocessing)
-    found = confusion.predict_all(
-        confusion.make_predictions(logits_of),
-        loaded.params,
-        meshes.spread(data.batches(), mesh),
-    )
-    outputs = jax.eval_shape(logits_of, loaded.params, _image_shape(loaded)).shape[-1]
-    names = class_labels(loaded.class_names, outputs)
-    matrix = confusion.confusion_matrix(found["label"], found["predicted"], outputs)
-    figures: dict[str, Any] = {}
-    if per_class:
-        rows = confusion.per_class(matrix, names)
-        rates = [row["accuracy"] for row in rows if row["examples"]]
-        figures["mean_class_accuracy"] = float(np.mean(rates))
-        figures["per_class"] = [row for row in rows if row["examples"]]
-    if confusion_file:
-        _write_matrix(epath.Path(confusion_file), matrix, names)
-        figures["confusion"] = confusion_file
-    if real_labels:
-        examples = _names(data.source, found["index"].tolist())
-        figures |= real_accuracy(real_labels, examples, found["predicted"])
-    return figures
-
-
-def class_labels(class_names: tuple[str, ...], outputs: int) -> tuple[str, ...]:
-    """A name for each output of a model, which may have more than its data classes."""
-    rest = range(len(class_names), outputs)
-    return (*class_names, *(f"class {number}" for number in rest))
+def _file_of_set(file: str, name: str) -> str:
+    """confusion.csv -> confusion.NAME.csv."""
+    stem, suffix = os.path.splitext(file)
+    return f"{stem}.{name}{suffix}"
 
 
 def _image_shape(loaded: Loaded) -> jax.ShapeDtypeStruct:
     shape = (*loaded.preprocessing["image_size"], loaded.preprocessing["channels"])
     return jax.ShapeDtypeStruct((1, *shape), np.uint8)
-
-
-def _names(source: Source, indices: Iterable[int]) -> list[str]:
-    """Names of examples that hold their files' names; read where only that tells."""
-    names = []
-    for index in indices:
-        name = source.name(index)
-        names.append(name if "ILSVRC2012" in name else source[index][2])
-    return names
 
 
 def _write_matrix(file: epath.Path, matrix: np.ndarray, names: tuple[str, ...]) -> None:

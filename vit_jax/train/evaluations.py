@@ -5,24 +5,43 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
+import numpy as np
 
 from vit_jax.evals import classification
+from vit_jax.evals.confusion import Predictions
 from vit_jax.train import mesh as meshes
 from vit_jax.train.assemble import Parts
+from vit_jax.train.details import Details, class_labels
 from vit_jax.train.metrics import Metrics
 from vit_jax.train.progress import Progress
 from vit_jax.train.state import TrainState
 from vit_jax.weights import resize_params
+from vit_jax.workdir import Workdir
 
 
 class Evaluations:
     """When a run evaluates, how, and where the figures go.
 
+    Args:
+      workdir: where details of classes go (evals.per_class); None: nowhere.
+
     Attributes:
       compiled: whether an evaluation has been run, and so waits for no compiler.
     """
 
-    def __init__(self, parts: Parts, metrics: Metrics, progress: Progress):
+    def __init__(
+        self,
+        parts: Parts,
+        metrics: Metrics,
+        progress: Progress,
+        workdir: Workdir | None,
+    ):
+        self._workdir = workdir
+        self._details = Details(
+            parts.inputs.class_names,
+            per_class=parts.config.evals.per_class,
+            real=None,
+        )
         self._parts = parts
         self._metrics = metrics
         self._progress = progress
@@ -67,10 +86,16 @@ class Evaluations:
             then nothing is written.
         """
         inputs, row = self._parts.inputs, {"step": step}
-        row |= self._figures("eval", params, inputs.eval_batches, heed)
-        for name, batches in inputs.eval_sets.items():
-            row |= self._figures(f"eval/{name}", params, batches, heed)
+        sets = {"eval": inputs.eval_batches} | {
+            f"eval/{name}": batches for name, batches in inputs.eval_sets.items()
+        }
+        details = {}
+        for prefix, batches in sets.items():
+            figures, details[prefix] = self._figures(params, batches, heed)
+            row |= {f"{prefix}/{name}": value for name, value in figures.items()}
         self.compiled = True
+        if self._details.asked and self._workdir:
+            self._workdir.write_evaluation({"step": step, "sets": details})
         self._metrics.write(row)
         for name in ("", *(f"{name}/" for name in inputs.eval_sets)):
             what = name.rstrip("/") or self._parts.config.data.eval.split
@@ -83,15 +108,22 @@ class Evaluations:
 
     def _figures(
         self,
-        prefix: str,
         params: Any,
         passes: Callable[[], Iterator[dict[str, Any]]],
         heed: Callable[[], object],
-    ) -> dict[str, float]:
-        figures = classification.evaluate(
-            self._sums, params, self._batches(passes, heed)
-        )
-        return {f"{prefix}/{name}": value for name, value in figures.items()}
+    ) -> tuple[dict[str, float], dict[str, Any]]:
+        """(figures of a set, its classes and confusion matrix where asked for)."""
+        seen = Predictions() if self._details.asked else None
+        batches = self._batches(passes, heed)
+        figures = classification.evaluate(self._sums, params, batches, seen)
+        if seen is None:
+            return figures, {}
+        shape = jax.ShapeDtypeStruct((1, *self._parts.image_shape), np.uint8)
+        outputs = jax.eval_shape(self._parts.logits_of, params, shape).shape[-1]
+        more, matrix = self._details.of(seen.all(), outputs, None, main=True)
+        classes = {"per_class": more.pop("per_class"), "counts": matrix.tolist()}
+        names = class_labels(self._parts.inputs.class_names, outputs)
+        return figures | more, {"classes": names} | classes
 
     def _batches(
         self, passes: Callable[[], Iterator[dict[str, Any]]], heed: Callable[[], object]

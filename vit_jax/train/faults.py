@@ -9,6 +9,7 @@ from ml_collections import ConfigDict
 from vit_jax import config as configuration
 from vit_jax.evals.classification import FIGURES
 from vit_jax.train import mesh as meshes
+from vit_jax.train.best import best_mode
 
 T = TypeVar("T")
 
@@ -83,12 +84,19 @@ def best_faults(config: ConfigDict) -> list[str]:
     names = [
         f"eval/{name}" for name in ("", *(f"{row[0]}/" for row in config.evals.sets))
     ]
-    figures = [f"{name}{figure}" for name in names for figure in FIGURES]
-    if config.checkpoint.best_metric in ("", *figures):
+    by_class = ("mean_class_accuracy",) if config.evals.per_class else ()
+    known = (*FIGURES, *by_class)
+    figures = [f"{name}{figure}" for name in names for figure in known]
+    metric, mode = config.checkpoint.best_metric, config.checkpoint.best_mode
+    if not metric:
+        return []
+    if metric not in figures:
+        return [f"checkpoint.best_metric={metric} must be one of {', '.join(figures)}."]
+    if mode in (None, best_mode(metric)):
         return []
     return [
-        f"checkpoint.best_metric={config.checkpoint.best_metric} must be one of "
-        f"{', '.join(figures)}."
+        f"checkpoint.best_mode={mode} would keep the worst weights by {metric}; leave "
+        f"it unset, or take {best_mode(metric)}."
     ]
 
 

@@ -12,7 +12,7 @@ from vit_jax.data.decode import UnreadableImage
 from vit_jax.evals.confusion import confusion_matrix
 from vit_jax.models.adapt import ZERO_HEAD, head_is_zero
 from vit_jax.models.variants import as_overrides
-from vit_jax.train.evaluate import class_labels
+from vit_jax.train.details import class_labels
 from vit_jax.train.examples import Examples, read_examples
 from vit_jax.train.journal import Journal
 from vit_jax.train.looks import Looks, Subject, subject_of

@@ -103,7 +103,9 @@ class Run:
         self.progress = Progress(
             total=parts.total_steps, enabled=self.config.log.progress and self.leads
         )
-        self.evaluations = Evaluations(parts, self.metrics, self.progress)
+        self.evaluations = Evaluations(
+            parts, self.metrics, self.progress, workdir if self.leads else None
+        )
 
     def execute(self) -> Result:
         """Trains from the restored step to the last; see `train_and_evaluate`."""
@@ -172,6 +174,8 @@ class Run:
         if self.leads:
             resume.describe_run(self.workdir, self.parts)
         best = self._best(step)
+        if best.note:
+            self.progress.say(best.note)
         if self.metrics.start(step) and not step:
             self.progress.say(messages.starts_anew())
         self.resources.callback(self.metrics.close)
