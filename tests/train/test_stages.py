@@ -93,10 +93,10 @@ def test_sizes_and_batches_are_tried_before_training():
 def test_the_rate_follows_the_batch_of_a_stage():
     stages = plan_stages(staged(), 4)
     plain = optax.linear_schedule(1.0, 0.0, 4)
-    scaled = scale_by_stage(plain, stages, 16)
+    scaled = scale_by_stage(plain, plain, stages, 16)
     found = [float(scaled(step)) for step in range(4)]
     np.testing.assert_allclose(found, [2.0, 1.5, 0.5, 0.25])
-    assert scale_by_stage(plain, plan_stages(tiny_config(), 4), 16) is plain
+    assert scale_by_stage(plain, plain, plan_stages(tiny_config(), 4), 16) is plain
 
 
 def test_tables_and_their_moments_are_resized_and_the_rest_stays():
