@@ -76,6 +76,10 @@ class Journal:
             else:
                 self._write_all()
 
+    def abandon(self) -> None:
+        """Leaves the file as it is from here on: it is another run's."""
+        self._writes = self._behind = False
+
     def last(self, key: str) -> dict[str, Any] | None:
         """The newest row that has `key`, or None."""
         return next((row for row in reversed(self._rows) if key in row), None)
