@@ -12,8 +12,9 @@ from vit_jax.models.spec import FREE_OF_WEIGHTS
 from vit_jax.models.variants import resolve
 from vit_jax.train.assemble import Parts
 from vit_jax.train.initial import AUTO
+from vit_jax.train.stored import stored_config
 from vit_jax.weights import model_fields
-from vit_jax.workdir import Workdir, read_json
+from vit_jax.workdir import Workdir
 
 _SHAPES = ("model.image_size", "model.channels", "model.num_classes")
 
@@ -38,7 +39,7 @@ def with_stored_model(config: ConfigDict, workdir: Workdir) -> ConfigDict:
     as the workdir's run had them; otherwise as it is."""
     if config.model.variant != AUTO or not workdir.config.exists():
         return config
-    stored = configuration.from_values(read_json(workdir.config))
+    stored = stored_config(workdir)
     config = copy.deepcopy(config)
     config.model.variant = stored.model.variant
     for key, value in stored.model.items():
@@ -55,7 +56,7 @@ def refuse_other_run(workdir: Workdir, parts: Parts) -> list[str]:
       FileNotFoundError: it holds checkpoints but not what describes them.
     """
     workdir.require()
-    stored = configuration.from_values(read_json(workdir.config))
+    stored = stored_config(workdir)
     differences = _model_differences(stored, parts.config)
     if differences:
         raise ValueError(
