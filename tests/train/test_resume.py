@@ -63,6 +63,20 @@ def test_another_batch_size_says_where_the_data_goes_on(workdir):
 
 
 @pytest.mark.parametrize(
+    ("stages", "moves"),
+    [
+        (((8, 0.5, 32), (8, 0.5, 0)), True),
+        (((8, 0.5, 16), (8, 0.5, 0)), False),
+        (((4, 0.5, 0), (8, 0.5, 0)), False),
+    ],
+)
+def test_another_batch_of_a_stage_says_so_too(workdir, stages, moves):
+    lines = refuse_other_run(workdir, assemble(tiny_config(schedule__stages=stages)))
+    assert "schedule.stages=" in lines[0]
+    assert any("another batch size" in line for line in lines) == moves
+
+
+@pytest.mark.parametrize(
     ("change", "difference"),
     [
         ({"model__depth": 2}, "model.depth: 1 in the workdir, 2 asked for"),

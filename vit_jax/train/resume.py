@@ -119,12 +119,25 @@ def _changed_keys(stored: ConfigDict, asked: ConfigDict) -> list[str]:
         for key in before
         if before[key] != now[key]
     ]
-    if before["data.train.batch_size"] != now["data.train.batch_size"]:
+    if _position_moves(before, now):
         lines.append(
             "another batch size: the run goes on at example number step * batch size "
-            "of the new order, so some examples come again or are passed over"
+            "(stage by stage) of the new order, so some examples come again or are "
+            "passed over"
         )
     return lines
+
+
+def _position_moves(before: dict[str, Any], now: dict[str, Any]) -> bool:
+    """Whether a step has taken other examples now, by the run's or a stage's batch."""
+    shares, batches = [], set()
+    for flat in (before, now):
+        listed = flat["schedule.stages"] or ((0, 1.0, 0),)
+        own = [batch or flat["data.train.batch_size"] for _, _, batch in listed]
+        lengths = [flat[f"schedule.total_{u}"] for u in ("steps", "epochs", "examples")]
+        shares.append(([share for _, share, _ in listed], own, lengths))
+        batches.update(own)
+    return len(batches) > 1 and shares[0] != shares[1]
 
 
 def _absolute(source: str) -> str:
