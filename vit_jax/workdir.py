@@ -87,6 +87,19 @@ class Workdir:
             for file in (self.config, self.classes, self.preprocessing)
             if not file.exists()
         ]
+        if not self.path.exists():
+            raise FileNotFoundError(
+                f"{self.path} is not the workdir of a training run: the path does not "
+                "exist."
+            )
+        if missing and self.checkpoints.exists():
+            raise FileNotFoundError(
+                f"{self.path} holds the checkpoints of a run, and what describes them "
+                f"is missing: {', '.join(missing)}. Restore it from a copy. Or train "
+                "into an empty workdir with the config that trained them (`vit_jax "
+                "config RECIPE` shows a recipe's) until it has begun, and take these "
+                "files from there."
+            )
         if missing:
             raise FileNotFoundError(
                 f"{self.path} is not the workdir of a training run: it lacks "
@@ -129,7 +142,7 @@ class Workdir:
         Raises:
           ValueError: the file is damaged.
         """
-        return read_json(self.data) if self.data.exists() else {}
+        return read_object(self.data) if self.data.exists() else {}
 
     def write_best(self, figures: dict[str, Any]) -> None:
         """Stores the step of `best/` and its figures."""
@@ -141,7 +154,7 @@ class Workdir:
         Raises:
           ValueError: the file is damaged.
         """
-        return read_json(self.best_figures) if self.best_figures.exists() else None
+        return read_object(self.best_figures) if self.best_figures.exists() else None
 
     def write_evaluation(self, details: dict[str, Any]) -> None:
         """Classes and confusion matrices of the newest evaluation, which replace those
@@ -224,6 +237,21 @@ def read_json(file: epath.Path) -> Any:
             f"{file} is damaged ({error}); restore it from a copy, or train into "
             "another workdir."
         ) from error
+
+
+def read_object(file: epath.Path) -> dict[str, Any]:
+    """The JSON object in `file`.
+
+    Raises:
+      ValueError: the file is damaged, or holds another JSON value.
+    """
+    value = read_json(file)
+    if not isinstance(value, dict):
+        raise ValueError(
+            f"{file} is damaged (it holds no JSON object); restore it from a copy, or "
+            "train into another workdir."
+        )
+    return value
 
 
 def _reason(error: OSError) -> str:

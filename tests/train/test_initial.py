@@ -246,3 +246,9 @@ def test_a_variant_says_what_a_file_leaves_open(pretrained, tmp_path):
     config.init.variant = "nonsense"
     with pytest.raises(ValueError, match="x.pth: variant=nonsense is no model"):
         initial.read(config, resumed=False)
+
+
+def test_a_path_that_does_not_exist_is_said_to(tmp_path):
+    config = tiny_config(init__weights=str(tmp_path / "nowhere"))
+    with pytest.raises(FileNotFoundError, match="nowhere.*the path does not exist"):
+        initial.read(config, resumed=False)

@@ -80,3 +80,21 @@ def test_a_flush_puts_the_rows_on_disk_once(tmp_path, monkeypatch):
     journal.flush()
     journal.flush()
     assert synced == [tmp_path / "metrics.jsonl"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"step": "5"}',
+        b'{"step": Infinity}',
+        b'{"step": 5, "eval/accuracy": null}',
+        b'{"step": 5, "loss": "low"}',
+        b'{"step": 5, "note": "\xff"}',
+        b"[5]",
+    ],
+)
+def test_a_row_that_no_run_writes_is_named_with_its_line(tmp_path, line):
+    file = tmp_path / "metrics.jsonl"
+    file.write_bytes(b'{"step": 1, "loss": NaN}\n' + line + b"\n")
+    with pytest.raises(ValueError, match=r"metrics\.jsonl is damaged in line 2"):
+        Journal(epath.Path(file))

@@ -62,6 +62,43 @@ def test_a_holder_that_wrote_nothing_yet_is_refused_all_the_same(tmp_path):
             lock.hold_for_all(contextlib.ExitStack(), file)
 
 
+def test_a_run_notices_that_its_lock_was_removed_and_taken_by_another(tmp_path):
+    file = epath.Path(tmp_path / "run.lock")
+    with lock.held(file) as hold:
+        assert hold.look() == ""
+        file.unlink()
+        with lock.held(file) as other:
+            assert json.loads(hold.look())["pid"] == os.getpid()
+            assert other.look() == ""
+        # What it found stays, also when the other run has ended.
+        assert hold.lost_to
+    with pytest.raises(lock.LockLost, match=r"somebody removed run\.lock"):
+        raise hold.error()
+
+
+def test_a_lock_that_another_run_took_and_left_is_lost(tmp_path):
+    file = epath.Path(tmp_path / "run.lock")
+    with lock.held(file) as hold:
+        file.unlink()
+        with lock.held(file):
+            pass
+        assert hold.look()
+
+
+def test_a_lock_file_that_is_merely_gone_is_made_anew_and_locked(tmp_path):
+    file = epath.Path(tmp_path / "run.lock")
+    with lock.held(file) as hold:
+        file.unlink()
+        assert hold.look() == ""
+        with (
+            pytest.raises(ValueError, match=f"process {os.getpid()} on"),
+            lock.held(file),
+        ):
+            pass
+        assert hold.look() == ""
+    assert file.read_text() == ""
+
+
 def name_holder(file, **holder):
     """Writes as another run would, without a look."""
     file.write_text(json.dumps(lock._holder() | {"time": time.time()} | holder))

@@ -80,3 +80,23 @@ def test_a_full_disk_is_said_in_plain_words_and_waits_for_nothing(
         board.flush()
     with pytest.raises(DiskFull, match="Make room"):
         board.close()
+
+
+def test_what_another_run_has_taken_over_is_left_as_it_is(object_store):
+    workdir = Workdir(object_store)
+    lost = []
+    metrics = Metrics(workdir, tensorboard=True, writes=True, lost=lambda: bool(lost))
+    metrics.start(0)
+    metrics.write({"step": 1, "loss": 1.0})
+    metrics.flush()
+    metrics.write({"step": 2, "loss": 1.0})
+    (copied,) = workdir.tensorboard.iterdir()
+    before = copied.read_bytes()
+    workdir.metrics.write_text("of the other run")
+    lost.append(True)
+    metrics.write({"step": 3, "loss": 1.0})
+    metrics.flush()
+    metrics.close()
+    assert workdir.metrics.read_text() == "of the other run"
+    assert copied.read_bytes() == before
+    assert metrics.last("step") == {"step": 3, "loss": 1.0}

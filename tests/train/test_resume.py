@@ -11,6 +11,7 @@ from vit_jax.data.fingerprint import fingerprint
 from vit_jax.data.sources import open_source
 from vit_jax.train.assemble import assemble
 from vit_jax.train.resume import describe_run, refuse_other_run
+from vit_jax.train.stored import stored_config
 from vit_jax.workdir import Workdir
 
 
@@ -106,6 +107,20 @@ def test_another_batch_size_says_where_the_data_goes_on(workdir):
 
 
 @pytest.mark.parametrize(
+    ("stages", "moves"),
+    [
+        (((8, 0.5, 32), (8, 0.5, 0)), True),
+        (((8, 0.5, 16), (8, 0.5, 0)), False),
+        (((4, 0.5, 0), (8, 0.5, 0)), False),
+    ],
+)
+def test_another_batch_of_a_stage_says_so_too(workdir, stages, moves):
+    lines = refuse_other_run(workdir, assemble(tiny_config(schedule__stages=stages)))
+    assert "schedule.stages=" in lines[0]
+    assert any("another batch size" in line for line in lines) == moves
+
+
+@pytest.mark.parametrize(
     ("change", "difference"),
     [
         ({"model__depth": 2}, "model.depth: 1 in the workdir, 2 asked for"),
@@ -121,6 +136,39 @@ def test_another_model_is_refused_with_its_differences(workdir, change, differen
 def test_other_classes_are_refused_with_both_lists(workdir):
     workdir.write_classes(("cat", "dog"))
     with pytest.raises(ValueError, match="the classes cat, dog, and data.source=digit"):
+        refuse_other_run(workdir, assemble(tiny_config()))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[]", "a config is a mapping of keys, not list"),
+        ('{"seed": "x"}', "seed='?x'? must be"),
+        ('{"seeds": 1}', "seeds"),
+        ('{"model": 3}', "model"),
+        ('{"model": {"width": {"a": 1}}}', "model.width"),
+        ('{"seed": nul', r"config\.json is damaged"),
+    ],
+)
+def test_a_config_that_no_run_has_is_named(workdir, text, said):
+    workdir.config.write_text(text)
+    with pytest.raises(ValueError, match=said) as raised:
+        stored_config(workdir)
+    assert str(raised.value).startswith(f"{workdir.config} is damaged")
+
+
+@pytest.mark.parametrize("name", ["data.json", "best.json"])
+def test_a_file_that_holds_no_object_is_named(workdir, name):
+    (workdir.path / name).write_text("[1]")
+    read = {"data.json": workdir.read_data, "best.json": workdir.read_best}[name]
+    with pytest.raises(ValueError, match=rf"{name} is damaged \(it holds no JSON obj"):
+        read()
+
+
+def test_checkpoints_without_a_config_say_so_and_how_it_comes_back(workdir):
+    workdir.config.unlink()
+    workdir.checkpoints.mkdir()
+    with pytest.raises(FileNotFoundError, match=r"is missing: config\.json.*vit_jax"):
         refuse_other_run(workdir, assemble(tiny_config()))
 
 

@@ -93,10 +93,10 @@ def test_sizes_and_batches_are_tried_before_training():
 def test_the_rate_follows_the_batch_of_a_stage():
     stages = plan_stages(staged(), 4)
     plain = optax.linear_schedule(1.0, 0.0, 4)
-    scaled = scale_by_stage(plain, stages, 16)
+    scaled = scale_by_stage(plain, plain, stages, 16)
     found = [float(scaled(step)) for step in range(4)]
     np.testing.assert_allclose(found, [2.0, 1.5, 0.5, 0.25])
-    assert scale_by_stage(plain, plan_stages(tiny_config(), 4), 16) is plain
+    assert scale_by_stage(plain, plain, plan_stages(tiny_config(), 4), 16) is plain
 
 
 def test_tables_and_their_moments_are_resized_and_the_rest_stays():
@@ -230,3 +230,23 @@ def test_a_run_stopped_after_the_border_goes_on_from_the_tables_before_it(
     train_and_evaluate(config, again)
     assert losses(again) == losses(straight)
     assert len(losses(again)) == 2
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_from_a_stage_that_the_config_has_no_more(tmp_path, monkeypatch):
+    config = staged(checkpoint__keep=1, data__eval__split="")
+    advance = Steps.advance
+
+    def stops(self, batches):
+        if self.step == 1:
+            raise Stopped
+        advance(self, batches)
+
+    monkeypatch.setattr(Steps, "advance", stops)
+    with pytest.raises(Stopped):
+        train_and_evaluate(config, tmp_path)
+    assert stored_shapes(tmp_path / "checkpoints", 1)["position/table"][1] == 1 + 2 * 2
+    monkeypatch.setattr(Steps, "advance", advance)
+    config.schedule.stages = ()
+    assert train_and_evaluate(config, tmp_path).finished
+    assert stored_shapes(tmp_path / "checkpoints", 4)["position/table"][1] == 1 + 4 * 4

@@ -75,8 +75,8 @@ def test_an_average_starts_as_a_copy_of_the_weights():
 
 def test_evaluation_uses_the_average_where_there_is_one():
     state = create_state(*parts(ema=True), seed=0)
-    assert state.best_params is state.ema_params
-    assert dataclasses.replace(state, ema_params=None).best_params is state.params
+    assert state.eval_params is state.ema_params
+    assert dataclasses.replace(state, ema_params=None).eval_params is state.params
 
 
 def test_what_a_checkpoint_keeps_beside_the_weights_is_all_the_rest():

@@ -46,9 +46,9 @@ _AWAY_WORDS = (
 )
 _SECOND_TRY_SECONDS = 5.0
 _CONTENT = {
-    "params": "parameters",
-    "training": "optimizer state",
-    "ema_params": "moving average",
+    "params": "other parameters",
+    "training": "another optimizer state",
+    "ema_params": "another moving average",
 }
 
 
@@ -197,10 +197,10 @@ def _refuse_other_tree(folder: epath.Path, abstract: Any) -> None:
     ]
     if differences:
         shown = "\n  ".join(differences[:5])
-        content = _CONTENT.get(folder.name, folder.name)
+        content = _CONTENT.get(folder.name, f"another {folder.name}")
         raise ValueError(
-            f"checkpoint {folder} holds another {content} than this "
-            f"run's ({len(differences)} differ):\n  {shown}\n"
+            f"checkpoint {folder} holds {content} than this run's "
+            f"({len(differences)} differ):\n  {shown}\n"
             "Use the config that trained it, or another workdir."
         )
 

@@ -26,7 +26,7 @@ from vit_jax.train.initial import Initial
 from vit_jax.train.inputs import Inputs, open_inputs
 from vit_jax.train.optimizer import make_optimizer
 from vit_jax.train.sized import SizedParts, Traced, sized_parts, traced_model
-from vit_jax.train.stages import Stage, plan_stages, scale_by_stage
+from vit_jax.train.stages import Stage, plan_stages
 from vit_jax.train.state import Init, TrainState
 from vit_jax.weights import (
     Loaded,
@@ -121,7 +121,9 @@ def assemble(
     stages = found.attempt(
         lambda: _stages(config, model, total_steps), *keys, "model.image_size"
     )
-    plain, schedule = schedule, _by_stage(config, schedule, stages)
+    plain = schedule
+    if schedule is not None and stages is not None:
+        schedule = durations.make_stage_schedule(config, plain, size, stages)
     optimizer = found.attempt(
         lambda: _optimizer(config, model, schedule, plain),
         "optimizer.",
@@ -157,17 +159,6 @@ def _settle_classes(config: ConfigDict, inputs: Inputs) -> list[str]:
 
 def _image_shape(config: ConfigDict) -> tuple[int, int, int]:
     return (*configuration.image_shape(config), config.model.channels)
-
-
-def _by_stage(
-    config: ConfigDict,
-    schedule: optax.Schedule | None,
-    stages: tuple[Stage, ...] | None,
-) -> optax.Schedule | None:
-    """The schedule, following each stage's batch where the rate follows the batch."""
-    if schedule is None or stages is None or not config.schedule.base_batch_size:
-        return schedule
-    return scale_by_stage(schedule, stages, config.data.train.batch_size)
 
 
 def _optimizer(

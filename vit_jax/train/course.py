@@ -143,7 +143,7 @@ class Course:
         """
         self.saving.check()
         signal, minutes_passed, lost = self.agree(
-            self.stop.signal, self.saving.minutes_passed(), bool(self.hold.lost_to)
+            self.stop.signal, self.saving.minutes_passed(), bool(self.hold.look())
         )
         if lost:
             raise self.hold.error()
@@ -163,7 +163,7 @@ class Course:
             # All processes stop together. Any other error may be one process's own,
             # and the others would not come to the save.
             together = isinstance(error, _Stopped) or jax.process_count() == 1
-            if together and self.steps.intact():
+            if together and self.steps.intact() and not self.hold.look():
                 self._save()
             raise
 

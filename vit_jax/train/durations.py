@@ -1,12 +1,18 @@
 """From the config's durations, in whatever unit, to steps and a schedule."""
 
+import copy
 from collections.abc import Sequence
 
 import optax
 from ml_collections import ConfigDict
 
 from vit_jax.train import schedules
-from vit_jax.train.stages import mean_batch_size
+from vit_jax.train.stages import (
+    Stage,
+    mean_batch_size,
+    scale_by_stage,
+    steps_and_batches,
+)
 
 _UNITS = ("steps", "epochs", "examples", "share")
 
@@ -67,6 +73,29 @@ def make_schedule(
         raise ValueError(text) from error
 
 
+def make_stage_schedule(
+    config: ConfigDict,
+    schedule: optax.Schedule,
+    num_examples: int | None,
+    stages: Sequence[Stage],
+) -> optax.Schedule:
+    """`schedule` with the peak of each stage's batch, where the rate follows the batch.
+
+    Both ends, `start_rate` and `end_rate`, stay as they are.
+
+    Args:
+      schedule: what `make_schedule` gave.
+      num_examples: of one epoch.
+    """
+    if not config.schedule.base_batch_size:
+        return schedule
+    # Every form is a share of the peak plus shares of both ends; this is the first.
+    without_ends = copy.deepcopy(config)
+    without_ends.schedule.start_rate = without_ends.schedule.end_rate = 0.0
+    following = make_schedule(without_ends, num_examples, stages[-1].last_step)
+    return scale_by_stage(schedule, following, stages, config.data.train.batch_size)
+
+
 def _duration(
     config: ConfigDict,
     phase: str,
@@ -85,6 +114,10 @@ def _duration(
             continue
         if unit == "epochs" and num_examples is None:
             return "", None
+        if phase != "total" and unit in ("epochs", "examples"):
+            examples = value * (num_examples or 0) if unit == "epochs" else value
+            steps = _steps_through(config, examples, total_steps, phase == "cooldown")
+            return f"{phase}_{unit}={value}", steps
         steps = schedules.steps_of(
             unit,
             value,
@@ -94,3 +127,22 @@ def _duration(
         )
         return f"{phase}_{unit}={value}", steps
     return f"{phase}_steps=0", 0
+
+
+def _steps_through(
+    config: ConfigDict, examples: float, total_steps: int, from_end: bool
+) -> int:
+    """Steps that take `examples`, each stage's in its own batch.
+
+    What the run has no steps for is counted in the batch of the stage it ran out in.
+
+    Args:
+      from_end: whether they are the last of the run, not the first.
+    """
+    stretches = steps_and_batches(config, total_steps)
+    steps = 0.0
+    for length, batch in stretches[::-1] if from_end else stretches:
+        taken = min(length, examples / batch)
+        steps += taken
+        examples -= taken * batch
+    return round(steps + examples / batch)

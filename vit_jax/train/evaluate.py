@@ -19,8 +19,9 @@ from vit_jax.models.adapt import ZERO_HEAD, head_is_zero
 from vit_jax.train import mesh as meshes
 from vit_jax.train.details import Details, class_labels
 from vit_jax.train.inputs import open_evaluation
+from vit_jax.train.stored import stored_config
 from vit_jax.weights import Loaded, load, make_logits
-from vit_jax.workdir import Workdir, read_json
+from vit_jax.workdir import Workdir
 
 _MATRIX_SUFFIXES = (".csv", ".json")
 
@@ -60,7 +61,7 @@ def evaluate_workdir(
         raise ValueError(f"--confusion={confusion_file} must end in .csv or .json.")
     real_labels = read_real(real) if real else None
     loaded = load(path, checkpoint)
-    config = configuration.from_values(read_json(Workdir(path).config))
+    config = stored_config(Workdir(path))
     configuration.refuse(configuration.check(config))
     others = () if source or split else config.evals.sets
     config.data.eval.source = source or config.data.eval.source or config.data.source

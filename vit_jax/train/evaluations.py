@@ -71,7 +71,7 @@ class Evaluations:
         """
         parts = self._parts
         return resize_params(
-            state.best_params,
+            state.eval_params,
             parts.spec,
             parts.at(image_size).grid,
             parts.at(parts.image_shape[:2]).grid,

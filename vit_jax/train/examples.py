@@ -12,8 +12,9 @@ from vit_jax import config as configuration
 from vit_jax.data.sources import Source
 from vit_jax.evals.prediction import ACTIVATIONS
 from vit_jax.train.inputs import open_evaluation
+from vit_jax.train.stored import stored_config
 from vit_jax.weights import Loaded, make_logits
-from vit_jax.workdir import Workdir, read_json
+from vit_jax.workdir import Workdir
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +57,7 @@ def read_examples(
       FileNotFoundError: the data is no longer there.
       ValueError: the run has no evaluation split, or a file is damaged.
     """
-    config = configuration.from_values(read_json(Workdir(path).config))
+    config = stored_config(Workdir(path))
     configuration.refuse(configuration.check(config))
     if not config.data.eval.split:
         raise ValueError("the run has no evaluation split (data.eval.split is empty).")

@@ -76,6 +76,10 @@ class Journal:
             else:
                 self._write_all()
 
+    def abandon(self) -> None:
+        """Leaves the file as it is from here on: it is another run's."""
+        self._writes = self._behind = False
+
     def last(self, key: str) -> dict[str, Any] | None:
         """The newest row that has `key`, or None."""
         return next((row for row in reversed(self._rows) if key in row), None)
@@ -103,17 +107,27 @@ def _read_rows(file: epath.Path) -> list[dict[str, Any]]:
     """
     if not file.exists():
         return []
-    lines = file.read_text().splitlines(keepends=True)
-    if lines and not lines[-1].endswith("\n"):
+    lines = file.read_bytes().splitlines(keepends=True)
+    if lines and not lines[-1].endswith(b"\n"):
         lines.pop()
     rows = []
     for number, line in enumerate(lines, start=1):
         try:
-            rows.append(json.loads(line))
-            int(rows[-1]["step"])
-        except (ValueError, KeyError, TypeError) as error:
+            row = json.loads(line.decode())
+        except ValueError:
+            row = None
+        if not _is_row(row):
             raise ValueError(
-                f"{file} is damaged in line {number}; it must be a JSON object with "
-                '"step". Mend the line or remove it, or move the file elsewhere.'
-            ) from error
+                f"{file} is damaged in line {number}; it must be a JSON object with a "
+                'whole number "step" and numbers for loss and eval/… figures. Mend the '
+                "line or remove it, or move the file elsewhere."
+            )
+        rows.append(row)
     return rows
+
+
+def _is_row(value: Any) -> bool:
+    if not isinstance(value, dict) or type(value.get("step")) is not int:
+        return False
+    figures = [v for k, v in value.items() if k == "loss" or k.startswith("eval/")]
+    return all(type(figure) in (int, float) for figure in figures)

@@ -10,6 +10,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
+from typing import IO
 
 from etils import epath
 
@@ -44,14 +45,67 @@ class Hold:
 
     def __init__(self, file: epath.Path):
         self._file = file
+        self._locked: IO[str] | None = None
         self.lost_to = ""
+
+    def lock(self) -> None:
+        """Takes the operating system's lock, which ends with this process.
+
+        Raises:
+          ValueError: another run has it.
+        """
+        stream = open(self._file, "a+")  # noqa: SIM115
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            with stream:
+                stream.seek(0)
+                raise ValueError(_refusal(self._file, stream.read())) from error
+        _rewrite(stream, json.dumps(_holder()))
+        self._locked = stream
+
+    def unlock(self) -> None:
+        """Gives that lock up; only of a file that is held."""
+        # Emptied, not removed: another run may have opened it already.
+        with self._locked:
+            _rewrite(self._locked, "")
+
+    def look(self) -> str:
+        """`lost_to`, after a look whether the locked file is still the one in the
+        workdir: where somebody removed it, another run may lock a new one.
+
+        A file that is merely gone is made anew.
+        """
+        if self.lost_to or self._locked is None:
+            return self.lost_to
+        try:
+            if os.path.samestat(os.stat(self._file), os.fstat(self._locked.fileno())):
+                return ""
+            self.lost_to = self._file.read_text() or "{}"
+        except FileNotFoundError:
+            self._make_anew()
+        except OSError:
+            # Storage that can't be reached says nothing of another run.
+            return ""
+        return self.lost_to
+
+    def _make_anew(self) -> None:
+        try:
+            stream = open(self._file, "x+")  # noqa: SIM115
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (FileExistsError, BlockingIOError):
+            self.lost_to = "{}"
+            return
+        _rewrite(stream, json.dumps(_holder()))
+        self._locked.close()
+        self._locked = stream
 
     def error(self) -> LockLost:
         """What to raise where a run must end because its lock is lost."""
         return LockLost(
             f"{_refusal(self._file, self.lost_to)} This run has lost its lock, as when "
-            "it stood still or could not reach the storage for minutes, and ends "
-            "without saving."
+            "it stood still or could not reach the storage for minutes, or somebody "
+            f"removed {self._file.name}; it ends without saving."
         )
 
 
@@ -82,7 +136,7 @@ def held(file: epath.Path) -> Iterator[Hold]:
       ValueError: another run holds it.
     """
     hold = Hold(file)
-    with _locked(file) if _can_lock(file) else _named(file, hold):
+    with _locked(hold) if _can_lock(file) else _named(file, hold):
         yield hold
 
 
@@ -102,19 +156,12 @@ def _can_lock(file: epath.Path) -> bool:
 
 
 @contextlib.contextmanager
-def _locked(file: epath.Path) -> Iterator[None]:
-    with open(file, "a+") as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            stream.seek(0)
-            raise ValueError(_refusal(file, stream.read())) from error
-        _rewrite(stream, json.dumps(_holder()))
-        try:
-            yield
-        finally:
-            # Emptied, not removed: another run may have opened it already.
-            _rewrite(stream, "")
+def _locked(hold: Hold) -> Iterator[None]:
+    hold.lock()
+    try:
+        yield
+    finally:
+        hold.unlock()
 
 
 def _rewrite(stream, text: str) -> None:

@@ -98,7 +98,10 @@ class Run:
         workdir.create()
         self.hold = hold_for_all(resources, workdir.lock)
         self.metrics = Metrics(
-            workdir, tensorboard=self.config.log.tensorboard, writes=self.leads
+            workdir,
+            tensorboard=self.config.log.tensorboard,
+            writes=self.leads,
+            lost=lambda: bool(self.hold.look()),
         )
         self.progress = Progress(
             total=parts.total_steps, enabled=self.config.log.progress and self.leads

@@ -5,6 +5,7 @@ import os
 import socket
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +26,21 @@ class Metrics:
     Args:
       tensorboard: whether TensorBoard's files are written beside the journal.
       writes: whether this process is the one that writes.
+      lost: whether the workdir is another run's by now; then nothing more is written.
     """
 
-    def __init__(self, workdir: Workdir, *, tensorboard: bool, writes: bool):
+    def __init__(
+        self,
+        workdir: Workdir,
+        *,
+        tensorboard: bool,
+        writes: bool,
+        lost: Callable[[], bool] = lambda: False,
+    ):
         self._journal = Journal(workdir.metrics, writes=writes)
         self._folder = workdir.tensorboard if tensorboard else None
         self._writes = writes
+        self._lost = lost
         self._tensorboard: TensorBoard | None = None
 
     def start(self, step: int) -> bool:
@@ -42,6 +52,7 @@ class Metrics:
 
     def write(self, row: dict[str, Any]) -> None:
         """Writes a row of figures; it has at least the key "step"."""
+        self._leave_if_lost()
         self._journal.write(row)
         if self._tensorboard:
             self._tensorboard.write(row)
@@ -56,15 +67,25 @@ class Metrics:
 
     def flush(self) -> None:
         """Puts on disk what is buffered, so that a checkpoint lacks no figures."""
+        self._leave_if_lost()
         self._journal.flush()
         if self._tensorboard:
             self._tensorboard.flush()
 
     def close(self) -> None:
         """Writes out what is buffered."""
+        self._leave_if_lost()
         self._journal.flush()
         if self._tensorboard:
             self._tensorboard.close()
+
+    def _leave_if_lost(self) -> None:
+        if not self._lost():
+            return
+        self._journal.abandon()
+        if self._tensorboard:
+            self._tensorboard.abandon()
+            self._tensorboard = None
 
 
 class TensorBoard:
@@ -111,6 +132,12 @@ class TensorBoard:
             # A full disk makes the flush fail, and then the closing too.
             resources.callback(self._writer.close)
             self.flush()
+
+    def abandon(self) -> None:
+        """Closes without copying anything into the workdir."""
+        if self._temporary:
+            self._writer.close()
+            self._temporary.cleanup()
 
     def _add(self, **fields: Any) -> None:
         event = Event(wall_time=time.time(), **fields)

@@ -7,15 +7,15 @@ from typing import Any
 import jax
 import numpy as np
 
-from vit_jax import config as configuration
 from vit_jax.data import pipeline
 from vit_jax.data.preprocess import transform_of
 from vit_jax.data.sources import open_source
 from vit_jax.evals import features, fewshot
 from vit_jax.models.spec import VitSpec
 from vit_jax.train import mesh as meshes
+from vit_jax.train.stored import stored_config
 from vit_jax.weights import Loaded, load
-from vit_jax.workdir import Workdir, read_json
+from vit_jax.workdir import Workdir
 
 
 def probe(
@@ -133,9 +133,8 @@ def _places(
     path: str | os.PathLike, source: str | None, train: str | None, test: str | None
 ) -> tuple[str, str, str]:
     """(source, train split, test split), from the run's config where it has one."""
-    file = Workdir(path).config
-    if file.exists():
-        config = configuration.from_values(read_json(file))
+    if Workdir(path).config.exists():
+        config = stored_config(Workdir(path))
         address = source or config.data.source
         if not (test or config.data.eval.split):
             raise ValueError(

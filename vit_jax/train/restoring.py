@@ -15,12 +15,16 @@ from vit_jax.checkpoint import (
     set_aside,
     stored_shapes,
 )
+from vit_jax.models.adapt import table_grids
 from vit_jax.train.assemble import Parts
 from vit_jax.train.saving import items_of, state_of
 from vit_jax.train.stages import resize_state, stage_before
 from vit_jax.train.state import TrainState, create_state
-from vit_jax.weights import trained_shape
+from vit_jax.weights import grid_of
 from vit_jax.workdir import Workdir
+
+# Of patches, more than any image has.
+_MOST_ROWS = 256
 
 
 def fresh_state(parts: Parts) -> TrainState:
@@ -130,14 +134,31 @@ def _restored(
 
 
 def _trained_size(workdir: Workdir, step: int, parts: Parts) -> tuple[int, int]:
-    """Image size that a step's checkpoint is for, whatever the stages were then."""
+    """Image size that a step's checkpoint is for, whatever the stages were then.
+
+    Where no stage of this run has it, it is told by the tables, of images whose sides
+    are to one another as the model's. If nothing fits, who restores says what doesn't.
+    """
     sizes = [stage_before(parts.stages, step).image_size]
     sizes += [stage.image_size for stage in parts.stages]
-    if len(set(sizes)) == 1:
-        return sizes[0]
     stored = stored_shapes(workdir.checkpoints, step)
-    shapes = [(*size, parts.image_shape[2]) for size in sizes]
-    return trained_shape(stored, parts.model, shapes)[:2]
+
+    def fits(size: tuple[int, int]) -> bool:
+        tables = table_grids(parts.spec, grid_of(parts.model, size))
+        return all(
+            stored.get(name, ())[:2]
+            == (1, table.num_prefix + table.grid[0] * table.grid[1])
+            for name, table in tables.items()
+        )
+
+    full = parts.image_shape[:2]
+    rows, columns = grid_of(parts.model, full)
+    sizes += [
+        (full[0] // rows * k, full[1] // columns * round(k * columns / rows))
+        for k in range(1, _MOST_ROWS + 1)
+        if rows and round(k * columns / rows)
+    ]
+    return next(filter(fits, sizes), sizes[0])
 
 
 def _passed_over(error: DamagedCheckpoint) -> str:

@@ -12,8 +12,9 @@ from vit_jax.models.spec import FREE_OF_WEIGHTS
 from vit_jax.models.variants import resolve
 from vit_jax.train.assemble import Parts
 from vit_jax.train.initial import AUTO
+from vit_jax.train.stored import stored_config
 from vit_jax.weights import model_fields
-from vit_jax.workdir import Workdir, read_json
+from vit_jax.workdir import Workdir
 
 _SHAPES = ("model.image_size", "model.channels", "model.num_classes")
 
@@ -38,7 +39,7 @@ def with_stored_model(config: ConfigDict, workdir: Workdir) -> ConfigDict:
     as the workdir's run had them; otherwise as it is."""
     if config.model.variant != AUTO or not workdir.config.exists():
         return config
-    stored = configuration.from_values(read_json(workdir.config))
+    stored = stored_config(workdir)
     config = copy.deepcopy(config)
     config.model.variant = stored.model.variant
     for key, value in stored.model.items():
@@ -55,7 +56,7 @@ def refuse_other_run(workdir: Workdir, parts: Parts) -> list[str]:
       FileNotFoundError: it holds checkpoints but not what describes them.
     """
     workdir.require()
-    stored = configuration.from_values(read_json(workdir.config))
+    stored = stored_config(workdir)
     differences = _model_differences(stored, parts.config)
     if differences:
         raise ValueError(
@@ -139,12 +140,25 @@ def _changed_keys(stored: ConfigDict, asked: ConfigDict) -> list[str]:
         for key in before
         if before[key] != now[key]
     ]
-    if before["data.train.batch_size"] != now["data.train.batch_size"]:
+    if _position_moves(before, now):
         lines.append(
             "another batch size: the run goes on at example number step * batch size "
-            "of the new order, so some examples come again or are passed over"
+            "(stage by stage) of the new order, so some examples come again or are "
+            "passed over"
         )
     return lines
+
+
+def _position_moves(before: dict[str, Any], now: dict[str, Any]) -> bool:
+    """Whether a step has taken other examples now, by the run's or a stage's batch."""
+    shares, batches = [], set()
+    for flat in (before, now):
+        listed = flat["schedule.stages"] or ((0, 1.0, 0),)
+        own = [batch or flat["data.train.batch_size"] for _, _, batch in listed]
+        lengths = [flat[f"schedule.total_{u}"] for u in ("steps", "epochs", "examples")]
+        shares.append(([share for _, share, _ in listed], own, lengths))
+        batches.update(own)
+    return len(batches) > 1 and shares[0] != shares[1]
 
 
 def _absolute(source: str) -> str:

@@ -53,11 +53,10 @@ def plan_stages(config: ConfigDict, total_steps: int) -> tuple[Stage, ...]:
       ValueError: the last size is not the model's, shares don't add up to 1, or a stage
         has no step.
     """
-    full, batch = configuration.image_shape(config), config.data.train.batch_size
-    listed = config.schedule.stages or ((full, 1.0, 0),)
+    full = configuration.image_shape(config)
+    listed = _listed(config)
     sizes = [_size(size) for size, _, _ in listed]
     shares = [share for _, share, _ in listed]
-    batches = [own or batch for _, _, own in listed]
     if sizes[-1] != full:
         raise ValueError(
             f"schedule.stages: the last size is {_shown(sizes[-1])} and must be "
@@ -67,42 +66,57 @@ def plan_stages(config: ConfigDict, total_steps: int) -> tuple[Stage, ...]:
         raise ValueError(
             f"schedule.stages: the shares add up to {sum(shares):g} and must to 1."
         )
-    ends = [round(share * total_steps) for share in np.cumsum(shares)]
-    ends[-1] = total_steps
     stages, step, position = [], 0, 0
-    for size, end, own in zip(sizes, ends, batches, strict=True):
-        if end <= step:
+    stretches = steps_and_batches(config, total_steps)
+    for size, (steps, batch) in zip(sizes, stretches, strict=True):
+        if not steps:
             raise ValueError(
                 f"schedule.stages: the stage of {_shown(size)} has no step among "
                 f"{total_steps}; train longer or leave it out."
             )
-        stages.append(Stage(step, end, size, own, position))
-        step, position = end, position + (end - step) * own
+        stages.append(Stage(step, step + steps, size, batch, position))
+        step, position = step + steps, position + steps * batch
     return tuple(stages)
+
+
+def steps_and_batches(config: ConfigDict, total_steps: int) -> list[tuple[int, int]]:
+    """(steps, batch) of each stage; unset batches are the run's."""
+    _, shares, batches = zip(*_listed(config), strict=True)
+    ends = [min(round(share * total_steps), total_steps) for share in np.cumsum(shares)]
+    ends[-1] = total_steps
+    lengths = np.diff([0, *ends]).tolist()
+    batches = [own or config.data.train.batch_size for own in batches]
+    return list(zip(lengths, batches, strict=True))
 
 
 def mean_batch_size(config: ConfigDict) -> float:
     """Examples of a step on average over the run; unset batches are the run's."""
     batch = config.data.train.batch_size
-    if not config.schedule.stages:
-        return batch
-    return sum(share * (own or batch) for _, share, own in config.schedule.stages)
+    return sum(share * (own or batch) for _, share, own in _listed(config))
 
 
 def scale_by_stage(
-    schedule: optax.Schedule, stages: Sequence[Stage], batch_size: int
+    schedule: optax.Schedule,
+    following: optax.Schedule,
+    stages: Sequence[Stage],
+    batch_size: int,
 ) -> optax.Schedule:
-    """Step -> the schedule's rate times the stage's batch over `batch_size`.
+    """Step -> the schedule's rate, what follows the batch as the stage's batch has it.
 
     Linear scaling, as `schedules.scaled_learning_rate` has it for the whole run.
+
+    Args:
+      schedule: for `batch_size`.
+      following: the part of it that is scaled with the batch.
     """
     if all(stage.batch_size == batch_size for stage in stages):
         return schedule
     edges = jnp.array([stage.last_step for stage in stages[:-1]])
-    factors = jnp.array([stage.batch_size / batch_size for stage in stages])
+    more = jnp.array([stage.batch_size / batch_size - 1 for stage in stages])
 
     def scaled(step: jax.typing.ArrayLike) -> jax.Array:
-        return schedule(step) * factors[jnp.sum(jnp.asarray(step) >= edges)]
+        stage = jnp.sum(jnp.asarray(step) >= edges)
+        return schedule(step) + more[stage] * following(step)
 
     return scaled
 
@@ -162,6 +176,12 @@ def _table_of(path: str, tables: dict[str, Table]) -> str | None:
 def _is_of(value: np.ndarray, table: Table) -> bool:
     rows = table.num_prefix + table.grid[0] * table.grid[1]
     return value.ndim == 3 and value.shape[:2] == (1, rows)
+
+
+def _listed(config: ConfigDict) -> tuple[tuple[Any, float, int], ...]:
+    """(size, share, batch or 0) of each stage."""
+    whole = ((configuration.image_shape(config), 1.0, 0),)
+    return config.schedule.stages or whole
 
 
 def _size(size: int | tuple[int, ...]) -> tuple[int, int]:

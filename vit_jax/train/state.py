@@ -38,7 +38,7 @@ class TrainState:
     ema_params: Any = None
 
     @property
-    def best_params(self) -> Any:
+    def eval_params(self) -> Any:
         """The weights to evaluate and predict with: the average where there is one."""
         return self.params if self.ema_params is None else self.ema_params
 
