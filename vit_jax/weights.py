@@ -193,7 +193,8 @@ def _as_weights(loaded: Loaded, place: str) -> Weights:
 def _converted(weights: Weights) -> Loaded:
     return Loaded(
         model=_made_for(build(weights.spec), weights.preprocessing),
-        params=jax.tree.map(jnp.asarray, trees.unflatten(weights.params)),
+        # Copies: what lies in a file still would change with it.
+        params=jax.tree.map(jnp.array, trees.unflatten(weights.params)),
         preprocessing=weights.preprocessing,
         class_names=weights.class_names,
         step=weights.step,

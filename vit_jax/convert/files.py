@@ -14,6 +14,8 @@ import numpy as np
 from etils import epath
 from safetensors import SafetensorError, safe_open
 
+from vit_jax.convert.mapped import map_npz
+
 BFLOAT16 = np.dtype(jnp.bfloat16)
 
 # Where training code keeps the weights in what it saves.
@@ -31,8 +33,8 @@ class Stored:
 
     Args:
       kind: "npz", "safetensors" or "torch".
-      arrays: name -> array; those of a local PyTorch file may lie in the file still,
-        and are read where they are used.
+      arrays: name -> array; those of a local file may lie in the file still, and are
+        read where they are used.
       metadata: texts beside the arrays; safetensors alone has them.
     """
 
@@ -42,7 +44,7 @@ class Stored:
 
     @property
     def is_private(self) -> bool:
-        """Whether the arrays are in memory that nothing else uses."""
+        """Whether nothing else uses the arrays, and writing to them harms no file."""
         return self.kind != "torch"
 
 
@@ -85,7 +87,7 @@ def each_array(path: str | os.PathLike) -> Iterator[tuple[str, np.ndarray]]:
     if kind != "safetensors":
         yield from read_arrays(file).arrays.items()
         return
-    with _at_hand(file) as local, safe_open(local, framework="np") as opened:
+    with _at_hand(file) as local, _safely(local) as opened:
         names = opened.keys()
         for name in names:
             yield name, opened.get_tensor(name)
@@ -94,10 +96,7 @@ def each_array(path: str | os.PathLike) -> Iterator[tuple[str, np.ndarray]]:
 def safetensors_metadata(path: str | os.PathLike) -> dict[str, str]:
     """The texts in a safetensors file; {} where it is none."""
     try:
-        with (
-            _at_hand(epath.Path(path)) as local,
-            safe_open(local, framework="np") as opened,
-        ):
+        with _at_hand(epath.Path(path)) as local, _safely(local) as opened:
             return opened.metadata() or {}
     except (OSError, SafetensorError):
         return {}
@@ -122,6 +121,8 @@ def _kind_of(content: bytes) -> str | None:
 def _read_npz(file: epath.Path) -> Stored:
     with file.open("rb") as opened:
         _check_growth(opened)
+        if (local := _local(file)) and (mapped := map_npz(local)) is not None:
+            return Stored("npz", {name: _typed(a) for name, a in mapped.items()})
         with np.load(opened, allow_pickle=False) as archive:
             return Stored("npz", {name: _typed(archive[name]) for name in archive})
 
@@ -145,15 +146,20 @@ def _typed(array: np.ndarray) -> np.ndarray:
 
 
 def _read_safetensors(file: epath.Path) -> Stored:
-    with _at_hand(file) as local, safe_open(local, framework="np") as opened:
+    with _at_hand(file) as local, _safely(local) as opened:
         names = opened.keys()
         arrays = {name: opened.get_tensor(name) for name in names}
         return Stored("safetensors", arrays, opened.metadata() or {})
 
 
+def _safely(file: Path) -> Any:
+    # Reading, not mapping: the pages of a whole file would be one more copy of it.
+    return safe_open(file, framework="np", backend="pread")
+
+
 @contextlib.contextmanager
 def _at_hand(file: epath.Path) -> Iterator[Path]:
-    """The file where the library can map it: itself, or a copy of a remote one."""
+    """The file where the library can open it: itself, or a copy of a remote one."""
     if (local := _local(file)) is not None:
         yield local
         return

@@ -82,7 +82,8 @@ def shapes_of(
       ValueError: the spec describes no model, or the images don't fit it.
     """
     image = jax.ShapeDtypeStruct((1, *image_shape), jnp.float32)
-    variables = jax.eval_shape(build(spec).init, jax.random.key(0), image)
+    key = jax.eval_shape(jax.random.key, 0)
+    variables = jax.eval_shape(build(spec).init, key, image)
     flat = trees.flatten(variables["params"])
     return {name: leaf.shape for name, leaf in flat.items()}
 

@@ -8,6 +8,7 @@ claim, so that no model is half converted.
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from mmap import mmap
 
 import numpy as np
 
@@ -151,8 +152,12 @@ def _owned(array: np.ndarray, given: Arrays, take: bool) -> np.ndarray:
 
 
 def _is_whole(array: np.ndarray) -> bool:
-    """Whether it is no part of an array that holds more memory."""
-    return array.base is None or getattr(array.base, "nbytes", 0) == array.nbytes
+    """Whether it is no part of an array that holds more memory than it needs."""
+    base = array.base
+    # Pages of a file are no memory of ours.
+    if base is None or isinstance(base, mmap):
+        return True
+    return getattr(base, "nbytes", 0) == array.nbytes
 
 
 def _table_faults(rules: Sequence[Rule], shapes: Shapes) -> list[str]:
