@@ -129,3 +129,9 @@ def test_an_image_that_can_not_be_read_is_reported_with_cached_features(tmp_path
     assert found["weight"].tolist() == [1, 1, 0]
     (name,) = parts.inputs.skipped
     assert name.endswith("2.png")
+
+    def stops():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        compute_features(config, parts.inputs, parts.model, params, parts.mesh, stops)

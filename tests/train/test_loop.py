@@ -379,7 +379,7 @@ def test_a_save_that_fails_in_the_background_ends_the_run_at_the_next_step(
     monkeypatch.setattr(ocp.CheckpointManager, "_finalize_checkpoint", fails_at_four)
     taken = []
     monkeypatch.setattr(Saving, "due", lambda self, step: step in (2, 4))
-    heed = Course._heed
+    heed = Course.heed
 
     def patient(self):
         taken.append(self.steps.step)
@@ -387,7 +387,7 @@ def test_a_save_that_fails_in_the_background_ends_the_run_at_the_next_step(
             time.sleep(0.01)
         return heed(self)
 
-    monkeypatch.setattr(Course, "_heed", patient)
+    monkeypatch.setattr(Course, "heed", patient)
     with pytest.raises(SaveFailed, match="of step 4 .* the wire is cut"):
         train_and_evaluate(tiny_config(schedule__total_steps=50), tmp_path)
     assert taken[-1] == 4

@@ -68,6 +68,7 @@ class Course:
         self.hold = hold
         self.agree = Agreement(lag=IN_FLIGHT)
         self._stopped_by = 0
+        self._save_error: SaveFailed | None = None
 
     def run(self, batches_of: Callable[[], Callable[[int, Stage], Batches]]) -> int:
         """All steps that are left; the number of the signal that ended them, or 0.
@@ -101,7 +102,7 @@ class Course:
     def _train_stage(self, stage: Stage, batches: Batches) -> None:
         steps = self.steps
         while steps.step < stage.last_step:
-            minutes_passed = self._heed()
+            minutes_passed = self.heed()
             steps.advance(batches)
             if self._finished() or minutes_passed or self.saving.due(steps.step):
                 self._save()
@@ -127,24 +128,35 @@ class Course:
             self._save()
         params = self.evaluations.params_of(steps.state, steps.image_size)
         with steps.throughput.paused():
-            row = self.evaluations.run(steps.step, params, self._heed)
+            row = self.evaluations.run(steps.step, params, self.heed)
             self._keep_if_best(row, params)
 
     def _keep_if_best(self, row: dict[str, Any], params: Any) -> None:
         if self.best.keep(row, params):
             self.progress.say(self.best.sentence(row))
 
-    def _heed(self) -> bool:
+    def heed(self) -> bool:
         """Stops the run if any process was told to; whether any finds a save due.
 
         Raises:
           SaveFailed: the save in the background could not be written.
           LockLost: another run has taken the workdir over.
         """
-        self.saving.check()
-        signal, minutes_passed, lost = self.agree(
-            self.stop.signal, self.saving.minutes_passed(), bool(self.hold.look())
+        try:
+            self.saving.check()
+        except SaveFailed as error:
+            # Raised when all know: the others would wait for this process for ever.
+            self._save_error = error
+        signal, minutes_passed, lost, failed = self.agree(
+            self.stop.signal,
+            self.saving.minutes_passed(),
+            bool(self.hold.look()),
+            self._save_error is not None,
         )
+        if failed:
+            raise self._save_error or SaveFailed(
+                "another process could not write its part of a save and says why."
+            )
         if lost:
             raise self.hold.error()
         if signal:

@@ -107,10 +107,14 @@ def compute_features(
     model: nn.Module,
     params: Any,
     mesh: jax.sharding.Mesh,
+    heed: Callable[[], object] = lambda: None,
 ) -> dict[str, np.ndarray]:
     """{"image" float32 [N, D], "label" [N], "weight" [N]} of all training examples.
 
     An unreadable image keeps its place with weight 0.
+
+    Args:
+      heed: called before each batch; what it raises ends the computing.
     """
     headless = model.clone(head=None)
     dtype = jnp.dtype(config.train.compute_dtype)
@@ -125,6 +129,7 @@ def compute_features(
     rows: list[dict[str, np.ndarray]] = []
     part = meshes.batch_part(mesh)
     for batch in training_pass(config, inputs.train_source, part, inputs.skipped):
+        heed()
         placed = meshes.put_batch({name: batch[name] for name in _KEPT}, mesh)
         rows.append(jax.device_get(with_features(params, placed)))
     count = inputs.num_examples

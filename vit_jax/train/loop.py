@@ -212,7 +212,12 @@ class Run:
             f"computing the features of {parts.inputs.num_examples:,} images once …"
         )
         found = features.compute_features(
-            self.config, parts.inputs, parts.model, self.steps.state.params, parts.mesh
+            self.config,
+            parts.inputs,
+            parts.model,
+            self.steps.state.params,
+            parts.mesh,
+            self.course.heed,
         )
         part = meshes.batch_part(parts.mesh)
         return features.cached_batches(self.config, found, part)
