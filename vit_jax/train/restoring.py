@@ -15,11 +15,11 @@ from vit_jax.checkpoint import (
     set_aside,
     stored_shapes,
 )
+from vit_jax.models.described import trained_shape
 from vit_jax.train.assemble import Parts
 from vit_jax.train.saving import items_of, state_of
 from vit_jax.train.stages import resize_state, stage_before
 from vit_jax.train.state import TrainState, create_state
-from vit_jax.weights import trained_shape
 from vit_jax.workdir import Workdir
 
 
