@@ -10,16 +10,16 @@ import pytest
 
 import vit_jax
 from tests.train.digits import tiny_config
-from vit_jax.models.variants import resolve
-from vit_jax.train.loop import train_and_evaluate
-from vit_jax.weights import (
+from vit_jax.models.adapt import resize_params
+from vit_jax.models.described import (
     abstract_params,
     build_model,
     grid_of,
-    make_logits,
-    resize_params,
     trained_shape,
 )
+from vit_jax.models.variants import resolve
+from vit_jax.train.loop import train_and_evaluate
+from vit_jax.weights import make_logits
 
 
 @pytest.fixture(scope="module")

@@ -22,17 +22,19 @@ from vit_jax.models.adapt import (
     ZERO_HEAD,
     ZERO_HEAD_NOTE,
     head_is_zero,
-    resize_table,
-    table_grids,
+    resize_params,
 )
-from vit_jax.models.factory import create_model
+from vit_jax.models.described import (
+    abstract_params,
+    build_model,
+    grid_of,
+    model_fields,
+    trained_shape,
+)
 from vit_jax.models.preprocessing import Preprocessing
 from vit_jax.models.spec import Spec
 from vit_jax.models.variants import resolve
 from vit_jax.workdir import Workdir, read_json
-
-# Entries of a config's model group that describe the data, not a field of the model.
-_NOT_FIELDS = ("variant", "image_size", "channels", "num_classes")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -268,106 +270,11 @@ def _made_for(model: nn.Module, preprocessing: Mapping[str, Any]) -> nn.Module:
     return model.clone(preprocessing=Preprocessing.of(preprocessing))
 
 
-def trained_shape(
-    stored: Mapping[str, tuple[int, ...]],
-    model: nn.Module,
-    shapes: list[tuple[int, int, int]],
-) -> tuple[int, int, int]:
-    """The first image shape for which the model has the stored parameters' shapes.
-
-    The first of all where none fits: what doesn't is then said by who restores.
-
-    Args:
-      stored: name -> shape, of a checkpoint.
-      model: a model for any of the shapes.
-      shapes: (rows, columns, channels).
-    """
-    for shape in shapes:
-        wanted = trees.flatten(abstract_params(model, shape))
-        if all(stored.get(name) == leaf.shape for name, leaf in wanted.items()):
-            return shape
-    return shapes[0]
-
-
-def resize_params(
-    params: Any, spec: Spec, old_grid: tuple[int, int], new_grid: tuple[int, int]
-) -> Any:
-    """The weights with position tables for another grid; the same grid, the same tree.
-
-    Args:
-      params: tree of arrays; each stays on its devices.
-      spec: the model's.
-      old_grid: (rows, columns) of patches.
-      new_grid: likewise.
-    """
-    if old_grid == new_grid:
-        return params
-    before, after = table_grids(spec, old_grid), table_grids(spec, new_grid)
-
-    def moved(name: str, leaf: Any) -> Any:
-        if name not in before:
-            return leaf
-        value = resize_table(jax.device_get(leaf), before[name], after[name])
-        return jax.make_array_from_callback(
-            value.shape, leaf.sharding, lambda index: value[index]
-        )
-
-    return trees.map_named(moved, params)
-
-
-def grid_of(model: nn.Module, image_size: Sequence[int]) -> tuple[int, int]:
-    """(rows, columns) of patches of an image; (0, 0) for a model without patches."""
-    if not hasattr(model, "grid_shape"):
-        return (0, 0)
-    return model.grid_shape((image_size[0], image_size[1]))
-
-
 def _stage_shapes(config: Any, channels: int) -> list[tuple[int, int, int]]:
     """Image shapes that the run of this config may have trained on."""
     sizes = [stage[0] for stage in config.get("schedule", {}).get("stages", ())]
     sizes = [size if isinstance(size, list) else [size] for size in sizes]
     return [(size[0], size[-1], channels) for size in sizes]
-
-
-def build_model(
-    section: Mapping[str, Any],
-    *,
-    num_classes: int,
-    dtype: jnp.dtype = jnp.float32,
-    scan: bool = False,
-    remat: str = "none",
-) -> nn.Module:
-    """The model that a config's `model` group describes; see `create_model`.
-
-    Raises:
-      ValueError: a value is wrong, or two do not go together.
-    """
-    return create_model(
-        section["variant"],
-        num_classes=num_classes,
-        dtype=dtype,
-        scan=scan,
-        remat=remat,
-        **model_fields(section),
-    )
-
-
-def model_fields(section: Mapping[str, Any]) -> dict[str, Any]:
-    """Keywords of `create_model` in a config's `model` group; None is the variant's."""
-    return {key: value for key, value in section.items() if key not in _NOT_FIELDS}
-
-
-def abstract_params(model: nn.Module, image_shape: tuple[int, int, int]) -> Any:
-    """Tree of `jax.ShapeDtypeStruct` of a model's weights; nothing is computed.
-
-    Args:
-      image_shape: (rows, columns, channels).
-
-    Raises:
-      ValueError: the image doesn't fit the model.
-    """
-    image = jax.ShapeDtypeStruct((1, *image_shape), jnp.float32)
-    return jax.eval_shape(model.init, jax.random.key(0), image)["params"]
 
 
 def make_logits(

@@ -16,13 +16,14 @@ from vit_jax import trees
 from vit_jax.checkpoint import complete_steps
 from vit_jax.convert.layout import Weights, describe, shapes_of
 from vit_jax.convert.target import write
+from vit_jax.models.described import build_model
 from vit_jax.models.spec import ResNetSpec, VitSpec
 from vit_jax.models.variants import resolve
 from vit_jax.train import initial
 from vit_jax.train import optimizer as optimizers
 from vit_jax.train.assemble import assemble
 from vit_jax.train.loop import train_and_evaluate
-from vit_jax.weights import build_model, read_weights
+from vit_jax.weights import read_weights
 
 
 @pytest.fixture(scope="module")

@@ -87,7 +87,7 @@ def test_a_flush_puts_the_rows_on_disk_once(tmp_path, monkeypatch):
     [
         b'{"step": "5"}',
         b'{"step": Infinity}',
-        b'{"step": 5, "eval/accuracy": null}',
+        b'{"step": 5, "eval/accuracy": "0.5"}',
         b'{"step": 5, "loss": "low"}',
         b'{"step": 5, "note": "\xff"}',
         b"[5]",

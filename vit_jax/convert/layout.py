@@ -4,14 +4,13 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from vit_jax import trees
 from vit_jax.convert.rules import Rule
 from vit_jax.data import preprocess
 from vit_jax.data.transforms import EvalTransform
+from vit_jax.models.described import abstract_params
 from vit_jax.models.factory import create_model
 from vit_jax.models.spec import ResNetSpec, Spec, VitSpec
 from vit_jax.models.variants import as_overrides
@@ -81,10 +80,7 @@ def shapes_of(
     Raises:
       ValueError: the spec describes no model, or the images don't fit it.
     """
-    image = jax.ShapeDtypeStruct((1, *image_shape), jnp.float32)
-    key = jax.eval_shape(jax.random.key, 0)
-    variables = jax.eval_shape(build(spec).init, key, image)
-    flat = trees.flatten(variables["params"])
+    flat = trees.flatten(abstract_params(build(spec), image_shape))
     return {name: leaf.shape for name, leaf in flat.items()}
 
 

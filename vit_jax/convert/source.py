@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 from etils import epath
 
-from vit_jax import trees
 from vit_jax.convert import (
     huggingface,
+    huggingface_config,
     official,
     timm,
     timm_resnet,
     torchvision,
     workdirs,
 )
+from vit_jax.convert.completed import Beside, completed
 from vit_jax.convert.files import Stored, read_arrays
-from vit_jax.convert.given import Given, held_to, without
-from vit_jax.convert.layout import Found, Weights, shapes_of
-from vit_jax.convert.pictures import assumed, channels_of, image_size_of
+from vit_jax.convert.given import Given, held_to
+from vit_jax.convert.layout import Found, Weights
 from vit_jax.convert.places import (
     WEIGHTS,
     config_of,
@@ -32,22 +32,11 @@ from vit_jax.convert.places import (
 )
 from vit_jax.convert.preprocessing import from_huggingface, from_timm
 from vit_jax.convert.published import is_published, local_file
-from vit_jax.convert.rules import Rule, folds, to_ours
-from vit_jax.models.adapt import ZERO_HEAD_NOTE, head_is_zero
+from vit_jax.convert.rules import Rule
 from vit_jax.models.spec import ResNetSpec, VitSpec
 from vit_jax.workdir import read_json
 
 __all__ = ["decode", "is_foreign", "read"]
-
-
-@dataclasses.dataclass(frozen=True)
-class _Beside:
-    """What is known of a file's model from elsewhere than its arrays."""
-
-    preprocessing: dict[str, Any] | None = None
-    class_names: tuple[str, ...] = ()
-    loss: str = "softmax"
-    notes: tuple[str, ...] = ()
 
 
 def read(
@@ -140,11 +129,11 @@ def _with_config(
         # A config names two classes where nobody has named any.
         class_names = ()
     several = config.get("problem_type") == "multi_label_classification"
-    beside = _Beside(
+    beside = Beside(
         preprocessing, class_names, "sigmoid" if several else "softmax", notes
     )
     take = stored.is_private
-    return _weights("huggingface", str(place), found, beside, given, take=take)
+    return completed("huggingface", str(place), found, beside, given, take=take)
 
 
 def _with_timms(
@@ -152,7 +141,7 @@ def _with_timms(
 ) -> Weights:
     ours = config.get("vit_jax") or {}
     preprocessing, class_names = from_timm(config)
-    beside = _Beside(preprocessing, class_names, ours.get("loss", "softmax"))
+    beside = Beside(preprocessing, class_names, ours.get("loss", "softmax"))
     name = given.variant if given.named is None else None
     name = name or config["architecture"]
     take = stored.is_private
@@ -161,7 +150,7 @@ def _with_timms(
         if (fields := ours.get("fields")) is not None:
             spec = dataclasses.replace(found.spec, **workdirs.fields_of(fields))
             found = found._replace(spec=spec)
-        return _weights("timm", str(place), found, beside, given, take=take)
+        return completed("timm", str(place), found, beside, given, take=take)
     found = timm.read(
         stored.arrays,
         name,
@@ -169,7 +158,7 @@ def _with_timms(
         workdirs.fields_of(ours.get("fields") or {}) | given.unsaid(),
         given.image_size or tuple(preprocessing["image_size"]),
     )
-    return _weights("timm", str(place), found, beside, given, take=take)
+    return completed("timm", str(place), found, beside, given, take=take)
 
 
 def _contradicts(spec: VitSpec, given: Given, source: str) -> None:
@@ -215,15 +204,15 @@ def _described(stored: Stored, place: epath.Path, given: Given) -> Weights:
         )
     table = timm_resnet.table if resnet else modules[said.layout]
     found = Found(said.spec, stored.arrays, table)
-    beside = _Beside(said.preprocessing, said.class_names, said.loss)
-    weights = _weights(
+    beside = Beside(said.preprocessing, said.class_names, said.loss)
+    weights = completed(
         said.layout, str(place), found, beside, Given(), take=stored.is_private
     )
     return held_to(weights, given, str(place))
 
 
 def _huggingface_table(spec: VitSpec) -> list[Rule]:
-    family, _ = huggingface.family_of(spec)
+    family, _ = huggingface_config.family_of(spec)
     return huggingface.table(spec, family, f"{family}." if spec.num_classes else "")
 
 
@@ -238,7 +227,7 @@ def _bare(
     )
     for layout, module, reader in layouts:
         if module.detect(arrays):
-            return _weights(layout, source, reader(), _Beside(), given, take=take)
+            return completed(layout, source, reader(), Beside(), given, take=take)
     names = ", ".join(list(arrays)[:4])
     raise ValueError(
         f"{source} has names of no known layout ({names}, …); there are those of "
@@ -254,59 +243,3 @@ def _read_timm(arrays: Mapping[str, np.ndarray], given: Given) -> Found:
     if isinstance(named, VitSpec):
         fields = {"num_heads": named.num_heads} | fields
     return timm.read(arrays, name, {}, fields, given.image_size)
-
-
-def _weights(
-    layout: str,
-    source: str,
-    found: Found,
-    beside: _Beside,
-    given: Given,
-    *,
-    take: bool = False,
-) -> Weights:
-    """The weights in our names: what was found, put right by what the caller says."""
-    kept = {k: v for k, v in given.unsaid().items() if hasattr(found.spec, k)}
-    if layout == "huggingface":
-        kept = {}
-    spec, arrays = dataclasses.replace(found.spec, **kept), found.arrays
-    given.check(spec, source)
-    rules = found.table(spec)
-    channels = channels_of(rules, arrays)
-    size = image_size_of(spec, rules, arrays, beside.preprocessing, given.image_size)
-    notes = [*found.notes, *folds(rules), *beside.notes]
-    preprocessing = beside.preprocessing
-    if preprocessing is None:
-        preprocessing, note = assumed(layout, spec, size, channels, given)
-        notes.append(note)
-    else:
-        preprocessing = _statistics(preprocessing, given)
-    preprocessing = preprocessing | {"image_size": list(size)}
-    names = beside.class_names
-    if names and len(names) != spec.num_classes:
-        notes.append(
-            f"class names left out: there are {len(names)} for {spec.num_classes} "
-            "classes"
-        )
-        names = ()
-    shapes = shapes_of(spec, (*size, channels))
-    params = to_ours(rules, arrays, shapes, source=source, take=take)
-    spec = dataclasses.replace(spec, image_size=size[0])
-    weights = Weights(
-        layout, spec, params, preprocessing, names, 0, tuple(notes), beside.loss
-    )
-    weights = without(weights, given)
-    if head_is_zero(trees.unflatten(weights.params)):
-        weights = dataclasses.replace(weights, notes=(*weights.notes, ZERO_HEAD_NOTE))
-    return weights
-
-
-def _statistics(preprocessing: dict[str, Any], given: Given) -> dict[str, Any]:
-    """With the caller's mean and deviation in the place of the file's."""
-    channels = preprocessing["channels"]
-    said = {name: getattr(given, name) for name in ("mean", "std")}
-    return preprocessing | {
-        name: list(values) * channels if len(values) == 1 else list(values)
-        for name, values in said.items()
-        if values is not None
-    }

@@ -11,6 +11,7 @@ from etils import epath
 
 from vit_jax.convert import (
     huggingface,
+    huggingface_config,
     official,
     timm,
     timm_resnet,
@@ -156,9 +157,11 @@ def _timm(weights: Weights, spec: VitSpec) -> _Parts:
 
 
 def _huggingface(weights: Weights, spec: VitSpec) -> _Parts:
-    family, _ = huggingface.family_of(spec)
+    family, _ = huggingface_config.family_of(spec)
     rules = huggingface.table(spec, family, f"{family}." if spec.num_classes else "")
-    config = huggingface.config_of(spec, weights.image_shape, weights.class_names)
+    config = huggingface_config.config_of(
+        spec, weights.image_shape, weights.class_names
+    )
     if weights.loss == "sigmoid" and spec.num_classes:
         config["problem_type"] = "multi_label_classification"
     config["dtype"] = weights.params["stem/projection/kernel"].dtype.name

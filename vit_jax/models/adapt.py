@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+import jax
 import numpy as np
 
 from vit_jax import trees
@@ -149,6 +150,32 @@ def resize_table(table: Any, old: Table, new: Table) -> Any:
     if old.grid == new.grid:
         return rows
     return resize_grid(rows, old.grid, new.grid, num_prefix=new.num_prefix)
+
+
+def resize_params(
+    params: Any, spec: Spec, old_grid: tuple[int, int], new_grid: tuple[int, int]
+) -> Any:
+    """The weights with position tables for another grid; the same grid, the same tree.
+
+    Args:
+      params: tree of arrays; each stays on its devices.
+      spec: the model's.
+      old_grid: (rows, columns) of patches.
+      new_grid: likewise.
+    """
+    if old_grid == new_grid:
+        return params
+    before, after = table_grids(spec, old_grid), table_grids(spec, new_grid)
+
+    def moved(name: str, leaf: Any) -> Any:
+        if name not in before:
+            return leaf
+        value = resize_table(jax.device_get(leaf), before[name], after[name])
+        return jax.make_array_from_callback(
+            value.shape, leaf.sharding, lambda index: value[index]
+        )
+
+    return trees.map_named(moved, params)
 
 
 def table_grids(spec: Spec, grid: tuple[int, int]) -> dict[str, Table]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ml_collections import ConfigDict
 
 from vit_jax import config as configuration
+from vit_jax.models.described import model_fields
 from vit_jax.models.variants import in_words
 from vit_jax.plan import estimate
 from vit_jax.plan.advice import changes
@@ -16,7 +17,6 @@ from vit_jax.plan.roofline import roofline
 from vit_jax.plan.table import Plan, Row
 from vit_jax.plan.targets import USUAL, Target, parse_target
 from vit_jax.train.assemble import Parts
-from vit_jax.weights import model_fields
 
 
 def make_plan(

@@ -4,12 +4,12 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from vit_jax.data.decode import has_colour
+from vit_jax.models.described import model_fields
 from vit_jax.models.spec import ResNetSpec
 from vit_jax.models.variants import resolve
 from vit_jax.train import mesh as meshes
 from vit_jax.train.assemble import Parts
 from vit_jax.train.augment import augment_values
-from vit_jax.weights import model_fields
 
 # A plain ViT from scratch stays behind a convolutional network well above this
 # (Dosovitskiy et al. 2021, section 4.3: on ImageNet's 1.3 million).

@@ -16,6 +16,7 @@ from ml_collections import ConfigDict
 
 from vit_jax import config as configuration
 from vit_jax import trees
+from vit_jax.models.described import abstract_params, model_fields
 from vit_jax.models.spec import Spec
 from vit_jax.models.variants import resolve
 from vit_jax.train import durations, features, initial
@@ -28,12 +29,7 @@ from vit_jax.train.optimizer import make_optimizer
 from vit_jax.train.sized import SizedParts, Traced, sized_parts, traced_model
 from vit_jax.train.stages import Stage, plan_stages
 from vit_jax.train.state import Init, TrainState
-from vit_jax.weights import (
-    Loaded,
-    abstract_params,
-    make_logits,
-    model_fields,
-)
+from vit_jax.weights import Loaded, make_logits
 
 
 @dataclasses.dataclass(frozen=True)

@@ -49,7 +49,7 @@ class Best:
         journal = {
             row["step"]: self._sign * row[self._metric]
             for row in rows
-            if self._metric in row and row["step"] <= step
+            if row.get(self._metric) is not None and row["step"] <= step
         }
         kept = complete_steps(workdir.best) if self._metric else []
         self._seen = {at: journal[at] for at in kept if at in journal}
@@ -117,8 +117,8 @@ class Best:
         )
 
     def _is_best(self, row: Row) -> bool:
-        # A row of before the metric was switched on may lack it.
-        if self._metric not in row:
+        # A row of before the metric was switched on lacks it; null was no number.
+        if row.get(self._metric) is None:
             return False
         step, value = row["step"], self._sign * row[self._metric]
         self._seen[step] = value

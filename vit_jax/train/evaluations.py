@@ -9,13 +9,13 @@ import numpy as np
 
 from vit_jax.evals import classification
 from vit_jax.evals.confusion import Predictions
+from vit_jax.models.adapt import resize_params
 from vit_jax.train import mesh as meshes
 from vit_jax.train.assemble import Parts
 from vit_jax.train.details import Details, class_labels
 from vit_jax.train.metrics import Metrics
 from vit_jax.train.progress import Progress
 from vit_jax.train.state import TrainState
-from vit_jax.weights import resize_params
 from vit_jax.workdir import Workdir
 
 

@@ -16,13 +16,13 @@ from ml_collections import ConfigDict
 
 from vit_jax import trees
 from vit_jax.layers.normalize import normalize
+from vit_jax.models.described import model_fields
 from vit_jax.models.variants import resolve
 from vit_jax.train import mesh as meshes
 from vit_jax.train import mixing
 from vit_jax.train.augment import augment_values, examples_at
 from vit_jax.train.inputs import Inputs, training_pass
 from vit_jax.train.stages import Stage
-from vit_jax.weights import model_fields
 
 _CHANGES = (
     "flip",

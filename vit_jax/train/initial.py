@@ -9,9 +9,10 @@ from ml_collections import ConfigDict
 
 from vit_jax import config as configuration
 from vit_jax.models import adapt
+from vit_jax.models.described import abstract_params, grid_of, model_fields
 from vit_jax.models.spec import FREE_OF_WEIGHTS, Spec
 from vit_jax.models.variants import different_fields, nearest, resolve
-from vit_jax.weights import Loaded, abstract_params, grid_of, load, model_fields
+from vit_jax.weights import Loaded, load
 
 AUTO = "auto"
 

@@ -130,4 +130,5 @@ def _is_row(value: Any) -> bool:
     if not isinstance(value, dict) or type(value.get("step")) is not int:
         return False
     figures = [v for k, v in value.items() if k == "loss" or k.startswith("eval/")]
-    return all(type(figure) in (int, float) for figure in figures)
+    # null stands for a figure that was no number.
+    return all(figure is None or type(figure) in (int, float) for figure in figures)

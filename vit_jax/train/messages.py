@@ -5,12 +5,12 @@ from collections.abc import Iterable
 
 import jax
 
+from vit_jax.models.described import model_fields
 from vit_jax.models.variants import in_words
 from vit_jax.train import advice, durations
 from vit_jax.train import mesh as meshes
 from vit_jax.train.assemble import Parts
 from vit_jax.train.stages import Stage
-from vit_jax.weights import model_fields
 from vit_jax.workdir import Workdir
 
 _SKIPPED_SHOWN = 20

@@ -16,11 +16,11 @@ from vit_jax.checkpoint import (
     stored_shapes,
 )
 from vit_jax.models.adapt import table_grids
+from vit_jax.models.described import grid_of
 from vit_jax.train.assemble import Parts
 from vit_jax.train.saving import items_of, state_of
 from vit_jax.train.stages import resize_state, stage_before
 from vit_jax.train.state import TrainState, create_state
-from vit_jax.weights import grid_of
 from vit_jax.workdir import Workdir
 
 # Of patches, more than any image has.

@@ -8,12 +8,12 @@ from ml_collections import ConfigDict
 
 from vit_jax import config as configuration
 from vit_jax.data.sources import BUNDLED
+from vit_jax.models.described import model_fields
 from vit_jax.models.spec import FREE_OF_WEIGHTS
 from vit_jax.models.variants import resolve
 from vit_jax.train.assemble import Parts
 from vit_jax.train.initial import AUTO
 from vit_jax.train.stored import stored_config
-from vit_jax.weights import model_fields
 from vit_jax.workdir import Workdir
 
 _SHAPES = ("model.image_size", "model.channels", "model.num_classes")

@@ -12,6 +12,7 @@ from flax import linen as nn
 from ml_collections import ConfigDict
 
 from vit_jax import config as configuration
+from vit_jax.models.described import build_model, grid_of
 from vit_jax.models.variants import resolve
 from vit_jax.train import features, mixing
 from vit_jax.train import mesh as meshes
@@ -19,7 +20,6 @@ from vit_jax.train.augment import mixing_values
 from vit_jax.train.optimizer import trained_mask
 from vit_jax.train.state import Init, TrainState, abstract_state, make_init, placed
 from vit_jax.train.step import make_train_step
-from vit_jax.weights import build_model, grid_of
 
 
 @dataclasses.dataclass(frozen=True)
