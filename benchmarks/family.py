@@ -20,10 +20,10 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from vit_jax.cli.recipes import load_config
+from vit_jax.models.described import model_fields
 from vit_jax.models.flops import count_parameters, forward_flops
 from vit_jax.models.variants import resolve
 from vit_jax.train.loop import train_and_evaluate
-from vit_jax.models.described import model_fields
 
 # What each run changes in the recipe.
 RUNS = {
