@@ -111,6 +111,21 @@ def test_damaged_files_are_named(workdir, tmp_path, file, text, message):
         vit_jax.load(copied)
 
 
+def test_a_run_whose_model_has_fields_of_several_numbers_loads(tmp_path):
+    config = tiny_config(
+        model__variant="R50x1",
+        model__stem_units=(1,),
+        model__stem_width=32,
+        schedule__total_steps=1,
+        **{
+            f"model__{key}": None
+            for key in ("width", "depth", "num_heads", "mlp_dim", "patch_size")
+        },
+    )
+    train_and_evaluate(config, tmp_path)
+    assert vit_jax.load(tmp_path).spec.stem_units == (1,)
+
+
 def test_a_config_of_an_older_release_still_loads(workdir, tmp_path):
     copied = tmp_path / "copied"
     shutil.copytree(workdir, copied)

@@ -6,8 +6,15 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+
+from vit_jax.checkpoint import complete_steps
 
 # A tiny model with every source of randomness on, each loss in the journal.
 TINY = {
@@ -27,6 +34,7 @@ TINY = {
     "schedule.warmup_share": 0.1,
     "train.ema_decay": 0.9,
     "checkpoint.every_steps": 20,
+    "checkpoint.best_metric": "eval/accuracy",
     "evals.every_steps": 50,
     "log.every_steps": 1,
     "log.tensorboard": False,
@@ -104,6 +112,24 @@ def rows(workdir: Path) -> list[dict]:
         return []
     lines = file.read_text().splitlines(keepends=True)
     return [json.loads(line) for line in lines if line.endswith("\n")]
+
+
+def arrays(workdir: Path) -> dict[str, np.ndarray]:
+    """All that the newest checkpoint and the best one hold, by name."""
+    found = {}
+    for kind in ("checkpoints", "best"):
+        step = complete_steps(workdir / kind)[-1]
+        for item in sorted((workdir / kind / str(step)).iterdir()):
+            if not item.is_dir():
+                continue
+            with ocp.PyTreeCheckpointer() as checkpointer, warnings.catch_warnings():
+                # Arrays lie here as where they were saved; Orbax warns of that.
+                warnings.simplefilter("ignore", UserWarning)
+                tree = checkpointer.restore(item)
+            for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+                name = jax.tree_util.keystr(path, simple=True, separator="/")
+                found[f"{kind}/{step}/{item.name}/{name}"] = np.asarray(leaf)
+    return found
 
 
 def reached(workdir: Path, step: int) -> Callable[[], bool]:

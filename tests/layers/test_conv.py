@@ -19,6 +19,13 @@ def test_kernel_is_standardised_with_epsilon_outside_the_root():
     )
 
 
+def test_a_filter_of_one_value_gives_zeros_without_an_epsilon_too():
+    x = jax.random.normal(jax.random.key(0), (1, 4, 6, 3))
+    params = {"kernel": jnp.ones((1, 1, 3, 5))}
+    out = StdConv(5, 1, epsilon=0.0).apply({"params": params}, x)
+    np.testing.assert_array_equal(out, 0)
+
+
 def test_stride_two_rounds_odd_sides_up():
     x = jnp.zeros((1, 225, 224, 3))
     out = jax.eval_shape(StdConv(8, 7, stride=2).init_with_output, jax.random.key(0), x)

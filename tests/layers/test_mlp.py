@@ -30,8 +30,15 @@ def test_dropout_follows_both_layers():
         "out/kernel": (16, 8),
         "out/bias": (8,),
     }
-    out = module.apply(variables, x, dropout_key=jax.random.key(2))
-    assert 0 < (np.asarray(out) == 0).mean() < 1
+    # Each output is the sum of the hidden layer.
+    out = {"kernel": np.ones((16, 8), np.float32), "bias": np.zeros(8, np.float32)}
+    variables = {"params": dict(variables["params"]) | {"out": out}}
+    plain = np.asarray(module.apply(variables, x, dropout_key=None))
+    noisy = np.asarray(module.apply(variables, x, dropout_key=jax.random.key(2)))
+    kept = noisy != 0
+    assert 0.2 < kept.mean() < 0.8
+    # Without the hidden layer's own dropout the rest would be twice the plain sum.
+    assert not np.isclose(noisy, 2 * plain)[kept].any()
 
 
 def test_quick_gelu_is_a_scaled_sigmoid():

@@ -42,6 +42,22 @@ IMAGES = jnp.zeros((2, 8, 8, 3))
         ({"stem_units": (1, 2)}, r"stem_units=\(1, 2\) must be \(\) for stem='patch'"),
         ({"position": "rope", "patch_dropout": 0.5}, "patch_dropout breaks the grid"),
         ({"global_every": 3}, "global_every=3 must be 0 without windows"),
+        (
+            {"global_every": 13, "window_size": 2},
+            "global_every=13 must be at most depth=12",
+        ),
+        (
+            {"position": "sincos_2d", "width": 66, "num_heads": 3},
+            "width=66 must be a multiple of 4 for position='sincos_2d'",
+        ),
+        (
+            {"position": "learned_2d", "width": 63, "num_heads": 3},
+            "width=63 must be a multiple of 2 for position='learned_2d'",
+        ),
+        (
+            {"position": "rope", "num_heads": 384},
+            "width=768 / num_heads=384 must be a multiple of 4 for position='rope'",
+        ),
         ({"remat": "some"}, "remat='some' must be one of 'none', 'dots', 'full'"),
         (
             {"window_size": 7, "global_every": 5, "scan": True},
@@ -57,6 +73,18 @@ def test_bad_values_are_refused(override, message):
 def test_all_faults_come_at_once():
     with pytest.raises(ValueError, match=r"(?s)depth=0.*dropout=2.*pool='x'"):
         vit_jax.create_model("B/16", pool="x", depth=0, dropout=2)
+
+
+def test_a_resnet_has_no_layers_to_scan_or_to_compute_anew():
+    with pytest.raises(ValueError, match="remat='full' are of encoders' layers"):
+        vit_jax.create_model("R50x1", remat="full")
+
+
+def test_a_list_counts_as_a_tuple():
+    one, two = (
+        vit_jax.create_model("R50x1", stem_units=units) for units in ([1, 2], (1, 2))
+    )
+    assert one == two and hash(one) == hash(two)
 
 
 def test_equal_calls_give_equal_models():

@@ -162,6 +162,15 @@ def test_the_model_is_traced_once_until_the_step(monkeypatch):
     assert len(traces) == 1
 
 
+def test_what_a_model_says_of_its_fields_is_said_of_keys():
+    scan = {"train__scan": True, "model__window_size": 1, "model__global_every": 2}
+    assert faults(tiny_config(model__depth=3, **scan)) == [
+        "train.scan=True needs depth=3 to be a multiple of global_every=2."
+    ]
+    (fault,) = faults(tiny_config(model__variant="R50x1"))
+    assert fault.startswith("model: model 'R50x1' has no keyword")
+
+
 def test_forms_of_blocks_and_how_they_run_are_keys():
     config = tiny_config(
         model__depth=2,

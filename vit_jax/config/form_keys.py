@@ -37,8 +37,8 @@ FORM_KEYS = (
     Key(
         "model.conv_epsilon",
         float,
-        "what weight standardisation adds to the variance (ResNets); unset: the "
-        "variant's own",
+        "what weight standardisation adds to the deviation, outside the square root "
+        "(ResNets); unset: the variant's own",
         minimum=0,
     ),
     Key(
@@ -118,7 +118,8 @@ FORM_KEYS = (
     Key(
         "model.inner_norm",
         bool,
-        "whether the MLPs norm their hidden layer; unset: the variant's own",
+        "whether MLPs norm their hidden layer and attention its joined heads; unset: "
+        "the variant's own",
     ),
     Key(
         "model.layer_scale",
@@ -143,7 +144,7 @@ FORM_KEYS = (
     Key(
         "model.pool_prefix",
         bool,
-        "whether attention pooling reads class token and registers too; unset: the "
+        "whether gap and map pooling read class token and registers too; unset: the "
         "variant's own",
     ),
 )

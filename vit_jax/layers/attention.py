@@ -110,8 +110,9 @@ class Attention(nn.Module):
             )
         keys = (None, None) if dropout_key is None else jax.random.split(dropout_key)
         query_BNHK, key_BNHK, value_BNHK = self._project(x, width // self.num_heads)
-        if self.query_norm is not None and self.key_norm is not None:
+        if self.query_norm is not None:
             query_BNHK = self.query_norm(query_BNHK).astype(self.dtype)
+        if self.key_norm is not None:
             key_BNHK = self.key_norm(key_BNHK).astype(self.dtype)
         if self.rotary:
             query_BNHK, key_BNHK = rotate(query_BNHK, layout), rotate(key_BNHK, layout)

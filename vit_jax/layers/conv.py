@@ -34,7 +34,9 @@ class StdConv(nn.Module):
         axes = (0, 1, 2)
         centred = kernel_PPCD - kernel_PPCD.mean(axes, keepdims=True)
         deviation = jnp.std(kernel_PPCD, axis=axes, keepdims=True)
-        kernel_PPCD = centred / (deviation + self.epsilon)
+        # A filter of one value stays zeros, without an epsilon too.
+        scale = deviation + self.epsilon
+        kernel_PPCD = centred / jnp.where(scale > 0, scale, 1.0)
         padding = self.padding
         if isinstance(padding, int):
             padding = ((padding, padding),) * 2

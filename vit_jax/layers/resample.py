@@ -77,7 +77,6 @@ def axis_weights(old: int, new: int, method: str) -> np.ndarray:
     kind, _, antialias = method.partition("_")
     if antialias:
         return _antialiased(old, new, kind)
-    # Torch computes the places in float32, and so do its users' tables.
     at = (np.arange(new) + 0.5) * (old / new) - 0.5
     if kind == "bilinear":
         return _spread(np.clip(at, 0, old - 1), old, _tent, reach=1)

@@ -17,6 +17,9 @@ _AT_LEAST_ONE = (
     "image_size",
 )
 
+# Rows and columns have a half each; of waves, a half of that is sines.
+_POSITION_MULTIPLES = {"learned_2d": 2, "sincos_2d": 4, "sincos_2d_mae": 4}
+
 
 def check(spec: Spec) -> None:
     """Nothing, where the model can be built.
@@ -75,6 +78,17 @@ def _together(spec: VitSpec) -> list[str]:
             f"width={spec.width} must be a multiple of num_heads={spec.num_heads}.",
         ),
         (
+            spec.width % _POSITION_MULTIPLES.get(spec.position, 1) == 0,
+            f"width={spec.width} must be a multiple of "
+            f"{_POSITION_MULTIPLES.get(spec.position)} for position="
+            f"{spec.position!r}.",
+        ),
+        (
+            spec.position != "rope" or spec.width // spec.num_heads % 4 == 0,
+            f"width={spec.width} / num_heads={spec.num_heads} must be a multiple of 4 "
+            "for position='rope'.",
+        ),
+        (
             spec.pool not in CLASS_TOKEN_POOLS or spec.has_class_token,
             f"pool={spec.pool!r} needs a class token; class_token=False.",
         ),
@@ -114,6 +128,11 @@ def _together(spec: VitSpec) -> list[str]:
             spec.window_size or not spec.global_every,
             f"global_every={spec.global_every} must be 0 without windows; set "
             "window_size.",
+        ),
+        (
+            spec.global_every <= spec.depth,
+            f"global_every={spec.global_every} must be at most depth={spec.depth}, or "
+            "0 for windows alone.",
         ),
     ]
     return [fault for holds, fault in rules if not holds]

@@ -110,13 +110,19 @@ def list_models(pattern: str = "*") -> list[str]:
 def resolve(name: str, overrides: Mapping[str, Any]) -> Spec:
     """The spec of `name` with overrides, where None means the variant's own value.
 
+    A list, as JSON has it, counts as a tuple.
+
     Raises:
       ValueError: the name or an override's name doesn't exist; says which one is near.
     """
     if name not in VARIANTS:
         raise ValueError(f"model {name!r} does not exist{_near(name, VARIANTS)}")
     fields = [field.name for field in dataclasses.fields(VARIANTS[name])]
-    given = {key: value for key, value in overrides.items() if value is not None}
+    given = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in overrides.items()
+        if value is not None
+    }
     for override in given:
         if override not in fields:
             raise ValueError(

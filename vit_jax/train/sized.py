@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -64,8 +65,15 @@ def traced_model(config: ConfigDict) -> Traced:
             module, (*configuration.image_shape(config), config.model.channels)
         )
     except ValueError as error:
-        lines = str(error).splitlines()
-        raise ValueError("\n".join(f"model.{line}" for line in lines)) from error
+        lines = [_with_key(line, config) for line in str(error).splitlines()]
+        raise ValueError("\n".join(lines)) from error
+
+
+def _with_key(line: str, config: ConfigDict) -> str:
+    """What a model says of its fields, said of the config's keys."""
+    field = re.match(r"\w*", line)[0]
+    group = next((name for name in ("model", "train") if field in config[name]), None)
+    return f"{group}.{line}" if group else f"model: {line}"
 
 
 @dataclasses.dataclass(frozen=True)
