@@ -95,6 +95,37 @@ def test_real_labels_count_any_of_several(workdir, tmp_path, capsys):
     assert found["examples"] == 3
 
 
+def test_a_run_counts_real_labels_at_each_evaluation(tmp_path):
+    for split, numbers in (("train", (4, 5, 6, 7)), ("test", (1, 2, 3))):
+        for label in range(2):
+            (folder := tmp_path / "data" / split / str(label)).mkdir(parents=True)
+            for number in numbers:
+                image = Image.new("L", (8, 8), 30 * number)
+                image.save(folder / f"ILSVRC2012_val_{10 * label + number:08}.png")
+    real = tmp_path / "real.json"
+    # Any of both classes is right for images 1 to 3; 11 to 13 have no label.
+    real.write_text(json.dumps([[0, 1]] * 10 + [[]] * 10))
+    config = tiny_config(
+        data__source=str(tmp_path / "data"),
+        data__train__batch_size=8,
+        data__eval__batch_size=8,
+        schedule__total_steps=2,
+        evals__real=str(real),
+        checkpoint__best_metric="eval/real_accuracy",
+    )
+    found = train_and_evaluate(config, tmp_path / "run").evaluation
+    assert (found["eval/real_accuracy"], found["eval/real_examples"]) == (1.0, 3)
+    assert found["eval/examples"] == 6
+    again = evaluate_workdir(tmp_path / "run", checkpoint="best", real=str(real))
+    assert (again["real_accuracy"], again["real_examples"]) == (1.0, 3)
+    config.evals.real = str(tmp_path / "absent.json")
+    with pytest.raises(ValueError, match="evals.real=.*does not exist"):
+        train_and_evaluate(config, tmp_path / "other")
+    digits = tiny_config(evals__real=str(real), data__eval__batch_size=8)
+    with pytest.raises(ValueError, match="is no ImageNet validation image"):
+        train_and_evaluate(digits, tmp_path / "digits")
+
+
 def test_names_inside_records_serve_as_well(workdir, tmp_path):
     from vit_jax.data.sources import open_source
 

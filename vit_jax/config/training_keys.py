@@ -126,6 +126,12 @@ TRAINING_KEYS = (
         "whether each evaluation has eval/mean_class_accuracy too, and writes each "
         "set's accuracies of classes and confusion matrix to evaluation.json",
     ),
+    Key(
+        "evals.real",
+        "",
+        "file of ImageNet-ReaL's labels, real.json: evaluations of ImageNet's "
+        "validation images have eval/real_accuracy too; empty: none",
+    ),
     Key("log.every_steps", 50, "optimizer steps between metrics", minimum=1),
     Key("log.tensorboard", True, "whether to write TensorBoard files"),
     Key("log.progress", True, "whether to draw a progress bar"),

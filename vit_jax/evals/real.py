@@ -55,7 +55,7 @@ def real_accuracy(
     """
     right = counted = 0
     for name, predicted in zip(names_N, predicted_N.tolist(), strict=True):
-        labels = real[_place(name, len(real))]
+        labels = real[place(name, len(real))]
         counted += bool(labels)
         right += predicted in labels
     if not counted:
@@ -63,7 +63,12 @@ def real_accuracy(
     return {"real_accuracy": right / counted, "real_examples": counted}
 
 
-def _place(name: str, count: int) -> int:
+def place(name: str, count: int) -> int:
+    """Which of `count` lists is an image's, by the name of its file.
+
+    Raises:
+      ValueError: the name has no number, or one beyond `count`.
+    """
     match = _NUMBER.search(name)
     if not match or not 1 <= int(match[1]) <= count:
         raise ValueError(

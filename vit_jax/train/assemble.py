@@ -22,7 +22,7 @@ from vit_jax.models.variants import resolve
 from vit_jax.train import durations, features, initial
 from vit_jax.train import mesh as meshes
 from vit_jax.train.augment import with_preset
-from vit_jax.train.faults import Faults, batch_faults, best_faults
+from vit_jax.train.faults import Faults, batch_faults, best_faults, real_faults
 from vit_jax.train.initial import Initial
 from vit_jax.train.inputs import Inputs, open_inputs
 from vit_jax.train.optimizer import make_optimizer
@@ -134,6 +134,7 @@ def assemble(
     if mesh is not None:
         found.extend(batch_faults(config, mesh))
     found.extend(best_faults(config))
+    found.extend(real_faults(config))
     configuration.refuse([*faults, *wrong, *found])
     run = _Run(config, mesh, inputs, model, schedule, optimizer, stages)
     return _parts(run, weights)

@@ -7,7 +7,7 @@ import numpy as np
 
 from vit_jax.data.sources import Source
 from vit_jax.evals import confusion
-from vit_jax.evals.real import real_accuracy
+from vit_jax.evals.real import place, real_accuracy
 
 _VALIDATION = "ILSVRC2012"
 
@@ -32,6 +32,11 @@ class Details:
         self._per_class = per_class
         self._real = real
         self.asked = per_class or real is not None
+
+    def check(self, source: Source) -> None:
+        """Raises ValueError where ReaL labels are given for other images than these."""
+        if self._real is not None:
+            place(example_names(source, [0])[0], len(self._real))
 
     def of(
         self,

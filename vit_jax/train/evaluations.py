@@ -9,6 +9,7 @@ import numpy as np
 
 from vit_jax.evals import classification
 from vit_jax.evals.confusion import Predictions
+from vit_jax.evals.real import read_real
 from vit_jax.models.adapt import resize_params
 from vit_jax.train import mesh as meshes
 from vit_jax.train.assemble import Parts
@@ -37,17 +38,21 @@ class Evaluations:
         workdir: Workdir | None,
     ):
         self._workdir = workdir
+        self._evaluates = bool(parts.config.data.eval.split)
         self._details = Details(
             parts.inputs.class_names,
             per_class=parts.config.evals.per_class,
-            real=None,
+            real=read_real(parts.config.evals.real)
+            if parts.config.evals.real
+            else None,
         )
+        if self._details.asked and self._evaluates:
+            self._details.check(parts.inputs.eval_sources[""])
         self._parts = parts
         self._metrics = metrics
         self._progress = progress
         self._sums = classification.make_sums(parts.logits_of)
         self.compiled = False
-        self._evaluates = bool(parts.config.data.eval.split)
 
     def due(self, step: int) -> bool:
         """Whether `step` is one that is evaluated."""
@@ -86,15 +91,13 @@ class Evaluations:
             then nothing is written.
         """
         inputs, row = self._parts.inputs, {"step": step}
-        sets = {"eval": inputs.eval_batches} | {
-            f"eval/{name}": batches for name, batches in inputs.eval_sets.items()
-        }
         details = {}
-        for prefix, batches in sets.items():
-            figures, details[prefix] = self._figures(params, batches, heed)
-            row |= {f"{prefix}/{name}": value for name, value in figures.items()}
+        for name, batches in ({"": inputs.eval_batches} | inputs.eval_sets).items():
+            prefix = f"eval/{name}".rstrip("/")
+            figures, details[prefix] = self._figures(name, params, batches, heed)
+            row |= {f"{prefix}/{key}": value for key, value in figures.items()}
         self.compiled = True
-        if self._details.asked and self._workdir:
+        if self._parts.config.evals.per_class and self._workdir:
             self._workdir.write_evaluation({"step": step, "sets": details})
         self._metrics.write(row)
         for name in ("", *(f"{name}/" for name in inputs.eval_sets)):
@@ -108,6 +111,7 @@ class Evaluations:
 
     def _figures(
         self,
+        name: str,
         params: Any,
         passes: Callable[[], Iterator[dict[str, Any]]],
         heed: Callable[[], object],
@@ -120,7 +124,10 @@ class Evaluations:
             return figures, {}
         shape = jax.ShapeDtypeStruct((1, *self._parts.image_shape), np.uint8)
         outputs = jax.eval_shape(self._parts.logits_of, params, shape).shape[-1]
-        more, matrix = self._details.of(seen.all(), outputs, None, main=True)
+        source = self._parts.inputs.eval_sources[name]
+        more, matrix = self._details.of(seen.all(), outputs, source, main=not name)
+        if "per_class" not in more:
+            return figures | more, {}
         classes = {"per_class": more.pop("per_class"), "counts": matrix.tolist()}
         names = class_labels(self._parts.inputs.class_names, outputs)
         return figures | more, {"classes": names} | classes
@@ -131,4 +138,10 @@ class Evaluations:
         with contextlib.closing(passes()) as batches:
             for batch in batches:
                 heed()
-                yield meshes.put_batch(batch, self._parts.mesh)
+                placed = meshes.put_batch(batch, self._parts.mesh)
+                if self._details.asked:
+                    # Which example it is; devices have no 64-bit integers.
+                    index = {"place": batch["index"].astype(np.int32)}
+                    found = meshes.put_batch(index, self._parts.mesh)
+                    placed["index"] = found["place"]
+                yield placed

@@ -38,6 +38,7 @@ class Inputs:
         "index" int64 [b]}. Its `close()` ends the workers.
       eval_batches: () -> one pass over the evaluation split, padded with weight 0.
       eval_sets: name -> the same for each set of evals.sets.
+      eval_sources: name -> the examples of each of them, "" for the evaluation split.
       preprocessing: JSON-able; how a file becomes uint8 input (`data.preprocess`).
       skipped: unreadable images so far -> how often each was met; it fills while the
         batches are read (data.bad_images=skip).
@@ -49,6 +50,7 @@ class Inputs:
     train_batches: Callable[..., Batches]
     eval_batches: Callable[[], Batches]
     eval_sets: dict[str, Callable[[], Batches]]
+    eval_sources: dict[str, Source]
     preprocessing: dict[str, Any]
     skipped: collections.Counter[str]
     train_source: Source
@@ -79,16 +81,19 @@ def open_inputs(
     if config.data.train.fraction < 1:
         source = class_balanced_share(source, config.data.train.fraction, config.seed)
     skipped = collections.Counter()
-    judged, sets = (lambda: iter(())), {}
+    sets = {}
     if evaluation:
-        judged = open_evaluation(config, source.class_names, part, skipped).batches
-        sets = _open_sets(config, source.class_names, part, skipped)
+        sets[""] = open_evaluation(config, source.class_names, part, skipped)
+        sets |= _open_sets(config, source.class_names, part, skipped)
+    sources = {name: found.source for name, found in sets.items()}
+    passes = {name: found.batches for name, found in sets.items()}
     return Inputs(
         class_names=source.class_names,
         num_examples=len(source),
         train_batches=functools.partial(_train_batches, config, source, part, skipped),
-        eval_batches=judged,
-        eval_sets=sets,
+        eval_batches=passes.pop("", lambda: iter(())),
+        eval_sets=passes,
+        eval_sources=sources,
         preprocessing=preprocessing_of(config),
         skipped=skipped,
         train_source=source,
@@ -114,6 +119,7 @@ def unread_inputs(config: ConfigDict, num_examples: int) -> Inputs:
         train_batches=lambda *_: iter(()),
         eval_batches=lambda: iter(()),
         eval_sets={},
+        eval_sources={},
         preprocessing=preprocessing_of(config),
         skipped=collections.Counter(),
         train_source=(),
@@ -155,8 +161,8 @@ def _open_sets(
     class_names: Sequence[str],
     part: tuple[int, int],
     skipped: collections.Counter,
-) -> dict[str, Callable[[], Batches]]:
-    """Name -> passes over each set of `evals.sets`."""
+) -> dict[str, Evaluation]:
+    """Name -> each set of `evals.sets`."""
     sets = {}
     for name, address, split in config.evals.sets:
         try:
@@ -165,7 +171,7 @@ def _open_sets(
             raise _kind(error)(
                 f"evals.sets {name}={address}:{split}: {error}"
             ) from error
-        sets[name] = _eval_passes(config, source, part, skipped)
+        sets[name] = Evaluation(source, _eval_passes(config, source, part, skipped))
     return sets
 
 
