@@ -90,7 +90,7 @@ def _what_next(workdir: str, examples: Path) -> str:
 What lies where:
   {workdir}/checkpoints    the weights (Orbax), with the optimizer's state
   {workdir}/metrics.jsonl  loss, learning rate and images/s by step
-  {examples}    the images predicted above
+  {workdir}/examples       the images predicted above
 
 What to try next:
   vit_jax predict --workdir={workdir} {examples}
