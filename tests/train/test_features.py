@@ -1,7 +1,6 @@
 """Features computed once against images seen at every step."""
 
 import itertools
-import json
 
 import jax
 import numpy as np
@@ -10,6 +9,7 @@ from PIL import Image
 
 import vit_jax
 from tests.train.digits import tiny_config
+from tests.train.journals import losses
 from vit_jax.train.assemble import assemble
 from vit_jax.train.features import cached_batches, compute_features
 from vit_jax.train.inputs import open_inputs, training_pass
@@ -32,12 +32,6 @@ def probing(**changes):
         "optimizer__weight_decay": 0.1,
     } | changes
     return tiny_config(**changes)
-
-
-def losses(workdir):
-    lines = (workdir / "metrics.jsonl").read_text().splitlines()
-    rows = [json.loads(line) for line in lines]
-    return [row["loss"] for row in rows if "loss" in row]
 
 
 @pytest.mark.slow

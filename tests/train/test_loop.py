@@ -17,6 +17,7 @@ import pytest
 
 import vit_jax
 from tests.train.digits import tiny_config
+from tests.train.journals import rows
 from vit_jax import config as configuration
 from vit_jax.checkpoint import SaveFailed, complete_steps
 from vit_jax.train import course, loop, losses, mixing
@@ -29,11 +30,6 @@ from vit_jax.train.metrics import Metrics
 from vit_jax.train.probe import probe
 from vit_jax.train.saving import Saving
 from vit_jax.train.steps import Steps, TrainingDiverged
-
-
-def rows(workdir):
-    lines = (workdir / "metrics.jsonl").read_text().splitlines()
-    return [json.loads(line) for line in lines]
 
 
 def test_a_run_leaves_all_that_predict_needs_and_reports_its_end(tmp_path, capsys):

@@ -1,7 +1,5 @@
 """Averages, accumulation and frozen weights in whole runs and over restarts."""
 
-import json
-
 import chex
 import jax
 import numpy as np
@@ -9,14 +7,10 @@ import pytest
 
 import vit_jax
 from tests.train.digits import tiny_config
+from tests.train.journals import rows
 from vit_jax.train import assemble
 from vit_jax.train.evaluate import evaluate_workdir
 from vit_jax.train.loop import train_and_evaluate
-
-
-def rows(workdir):
-    lines = (workdir / "metrics.jsonl").read_text().splitlines()
-    return [json.loads(line) for line in lines]
 
 
 def test_the_average_is_evaluated_saved_and_used_to_predict(tmp_path):

@@ -1,24 +1,19 @@
 """Steps whose loss or gradient is not a number, in a whole run."""
 
 import itertools
-import json
 import types
 
 import jax.numpy as jnp
 import pytest
 
 from tests.train.digits import tiny_config
+from tests.train.journals import rows
 from vit_jax.train import mixing
 from vit_jax.train.inputs import open_inputs
 from vit_jax.train.loop import TrainingDiverged, train_and_evaluate
 from vit_jax.train.nonfinite import examples_of
 from vit_jax.train.stages import plan_stages
 from vit_jax.train.step import step_keys
-
-
-def rows(workdir):
-    lines = (workdir / "metrics.jsonl").read_text().splitlines()
-    return [json.loads(line) for line in lines]
 
 
 def losing(monkeypatch, *steps):

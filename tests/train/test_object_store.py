@@ -1,20 +1,13 @@
 """A whole run in a workdir at gs://, on a store in memory."""
 
-import json
-
 import pytest
 
 from tests.train.digits import tiny_config
+from tests.train.journals import losses
 from vit_jax.checkpoint import complete_steps
 from vit_jax.train import lock
 from vit_jax.train.evaluate import evaluate_workdir
 from vit_jax.train.loop import train_and_evaluate
-
-
-def losses(workdir):
-    lines = (workdir / "metrics.jsonl").read_text().splitlines()
-    rows = [json.loads(line) for line in lines]
-    return [(row["step"], row["loss"]) for row in rows if "loss" in row]
 
 
 @pytest.mark.slow

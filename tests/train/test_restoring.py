@@ -1,12 +1,12 @@
 """Which checkpoint a run goes on from, when some are damaged."""
 
-import json
 import shutil
 
 import pytest
 from etils import epath
 
 from tests.train.digits import tiny_config
+from tests.train.journals import losses, rows
 from vit_jax.checkpoint import DamagedCheckpoint, complete_steps
 from vit_jax.train import restoring
 from vit_jax.train.evaluate import evaluate_workdir
@@ -36,15 +36,6 @@ def damage(workdir, *steps):
     for step in steps:
         file = workdir / "checkpoints" / str(step) / "training" / "manifest.ocdbt"
         file.write_bytes(file.read_bytes()[:10])
-
-
-def rows(workdir):
-    lines = (workdir / "metrics.jsonl").read_text().splitlines()
-    return [json.loads(line) for line in lines]
-
-
-def losses(workdir):
-    return [(row["step"], row["loss"]) for row in rows(workdir) if "loss" in row]
 
 
 def longer(**changes):

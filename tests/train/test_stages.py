@@ -10,6 +10,7 @@ import pytest
 
 import vit_jax
 from tests.train.digits import tiny_config
+from tests.train.journals import losses
 from vit_jax.checkpoint import stored_shapes
 from vit_jax.layers.resample import resize_grid
 from vit_jax.models.variants import resolve
@@ -127,12 +128,6 @@ def test_tables_and_their_moments_are_resized_and_the_rest_stays():
     # The table itself and both moments of Adam.
     assert tables == 3
     assert resize_state(state, old.state, spec, (2, 2), (2, 2)) is state
-
-
-def losses(workdir):
-    lines = (workdir / "metrics.jsonl").read_text().splitlines()
-    rows = [json.loads(line) for line in lines]
-    return [(row["step"], row["loss"]) for row in rows if "loss" in row]
 
 
 class Stopped(Exception):

@@ -23,16 +23,8 @@ CUSTOM: Mapping[str, Any] = MappingProxyType(
 
 # Which keys every preset decides, with the value that turns each off.
 _OFF = {
-    "randaugment_layers": 0,
-    "randaugment_magnitude": 0.0,
-    "randaugment_std": 0.0,
-    "randaugment_probability": 1.0,
-    "mixup": 0.0,
-    "cutmix": 0.0,
-    "cutmix_probability": 0.5,
-    "erasing": 0.0,
-    "label_smoothing": 0.0,
-}
+    key: value for key, value in CUSTOM.items() if key not in ("crop_area", "repeats")
+} | {"randaugment_magnitude": 0.0}
 
 
 def _augreg(layers: int, magnitude: float, mixup: float) -> dict[str, float]:

@@ -4,7 +4,7 @@ import dataclasses
 import typing
 from typing import Any
 
-from vit_jax.models.spec import CLASS_TOKEN_POOLS, Spec, VitSpec
+from vit_jax.models.spec import CLASS_TOKEN_POOLS, ResNetSpec, Spec, VitSpec
 
 _RATES = ("dropout", "attention_dropout", "stochastic_depth", "patch_dropout")
 _AT_LEAST_ONE = (
@@ -138,12 +138,20 @@ def _together(spec: VitSpec) -> list[str]:
     return [fault for holds, fault in rules if not holds]
 
 
-def check_run(spec: VitSpec, scan: bool) -> None:
-    """Nothing, where the stack can run that way.
+def check_run(spec: Spec, scan: bool, remat: str) -> None:
+    """Nothing, where the model can run that way.
 
     Raises:
-      ValueError: a scan needs whole turns of windowed and global layers.
+      ValueError: a scan needs whole turns of windowed and global layers; a ResNet has
+        no layers of an encoder.
     """
+    if isinstance(spec, ResNetSpec):
+        if scan or remat != "none":
+            raise ValueError(
+                f"scan={scan} and remat={remat!r} are of encoders' layers, which a "
+                "ResNet has none of; they must be False and 'none'."
+            )
+        return
     period = spec.global_every or 1
     if scan and spec.depth % period:
         raise ValueError(

@@ -66,14 +66,9 @@ def create_model(
     if remat not in REMAT_POLICIES:
         names = ", ".join(map(repr, REMAT_POLICIES))
         raise ValueError(f"remat={remat!r} must be one of {names}.")
+    check_run(spec, scan, remat)
     if isinstance(spec, ResNetSpec):
-        if scan or remat != "none":
-            raise ValueError(
-                f"scan={scan} and remat={remat!r} are of encoders' layers, which "
-                f"{name} has none of; they must be False and 'none'."
-            )
         return _resnet(spec, dtype)
-    check_run(spec, scan)
     return _vision_transformer(spec, dtype, scan, remat)
 
 

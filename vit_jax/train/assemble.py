@@ -22,7 +22,8 @@ from vit_jax.models.variants import resolve
 from vit_jax.train import durations, features, initial
 from vit_jax.train import mesh as meshes
 from vit_jax.train.augment import with_preset
-from vit_jax.train.faults import Faults, batch_faults, best_faults, real_faults
+from vit_jax.train.details import real_labels
+from vit_jax.train.faults import Faults, batch_faults, best_faults
 from vit_jax.train.initial import Initial
 from vit_jax.train.inputs import Inputs, open_inputs
 from vit_jax.train.optimizer import make_optimizer
@@ -56,6 +57,7 @@ class Parts:
     optimizer: optax.GradientTransformation
     stages: tuple[Stage, ...]
     initial: Initial | None
+    real_labels: list[frozenset[int]] | None
     at: Callable[[tuple[int, int]], SizedParts]
     logits_of: Callable[[Any, jax.Array], jax.Array]
 
@@ -129,14 +131,14 @@ def assemble(
     weights = found.attempt(
         lambda: _initial(config, loaded, model, inputs), "init.", "model.", "data."
     )
+    labels = found.attempt(lambda: real_labels(config), "evals.")
     if model is not None:
         found.extend(features.cache_faults(config, model.params))
     if mesh is not None:
         found.extend(batch_faults(config, mesh))
     found.extend(best_faults(config))
-    found.extend(real_faults(config))
     configuration.refuse([*faults, *wrong, *found])
-    run = _Run(config, mesh, inputs, model, schedule, optimizer, stages)
+    run = _Run(config, mesh, inputs, model, schedule, optimizer, stages, labels)
     return _parts(run, weights)
 
 
@@ -211,6 +213,7 @@ class _Run:
     schedule: optax.Schedule
     optimizer: optax.GradientTransformationExtraArgs
     stages: tuple[Stage, ...]
+    real_labels: list[frozenset[int]] | None
 
 
 def _parts(run: _Run, weights: Initial | None) -> Parts:
@@ -243,6 +246,7 @@ def _parts(run: _Run, weights: Initial | None) -> Parts:
         optimizer=run.optimizer,
         stages=run.stages,
         initial=weights,
+        real_labels=run.real_labels,
         at=at,
         logits_of=make_logits(model.module, run.inputs.preprocessing),
     )

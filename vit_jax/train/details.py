@@ -4,10 +4,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from ml_collections import ConfigDict
 
 from vit_jax.data.sources import Source
 from vit_jax.evals import confusion
-from vit_jax.evals.real import place, real_accuracy
+from vit_jax.evals.real import place, read_real, real_accuracy
 
 _VALIDATION = "ILSVRC2012"
 
@@ -16,19 +17,25 @@ class Details:
     """Makes figures of a set of what was predicted for its examples.
 
     Args:
-      class_names: of the data; the model may have more outputs.
+      class_names: of the data.
+      outputs: V, of the model, which may have more.
       per_class: whether accuracies of classes and their mean are wanted.
       real: ImageNet-ReaL's labels (`evals.real.read_real`), or None.
+
+    Attributes:
+      names: V names, one for each output.
+      asked: whether any of these figures is wanted.
     """
 
     def __init__(
         self,
         class_names: tuple[str, ...],
+        outputs: int,
         *,
         per_class: bool,
         real: Sequence[frozenset[int]] | None,
     ):
-        self._class_names = class_names
+        self.names = class_labels(class_names, outputs)
         self._per_class = per_class
         self._real = real
         self.asked = per_class or real is not None
@@ -41,8 +48,7 @@ class Details:
     def of(
         self,
         found: dict[str, np.ndarray],
-        outputs: int,
-        source: Source | None,
+        source: Source,
         *,
         main: bool,
     ) -> tuple[dict[str, Any], np.ndarray]:
@@ -50,7 +56,6 @@ class Details:
 
         Args:
           found: of `evals.confusion.Predictions`.
-          outputs: V, of the model.
           source: the examples; read for ReaL labels alone.
           main: whether the set must have ReaL labels, where those are given; another
             gets that figure if it is of ImageNet's validation images.
@@ -58,11 +63,12 @@ class Details:
         Raises:
           ValueError: an example has no ReaL label's place.
         """
-        names = class_labels(self._class_names, outputs)
-        matrix = confusion.confusion_matrix(found["label"], found["predicted"], outputs)
+        matrix = confusion.confusion_matrix(
+            found["label"], found["predicted"], len(self.names)
+        )
         figures: dict[str, Any] = {}
         if self._per_class:
-            rows = confusion.per_class(matrix, names)
+            rows = confusion.per_class(matrix, self.names)
             rows = [row for row in rows if row["examples"]]
             rates = [row["accuracy"] for row in rows]
             figures["mean_class_accuracy"] = float(np.mean(rates))
@@ -72,6 +78,26 @@ class Details:
             if main or _VALIDATION in examples[0]:
                 figures |= real_accuracy(self._real, examples, found["predicted"])
         return figures, matrix
+
+
+def real_labels(config: ConfigDict) -> list[frozenset[int]] | None:
+    """ImageNet-ReaL's labels, where evals.real names their file.
+
+    Raises:
+      FileNotFoundError: it is not there.
+      ValueError: it is something else, or nothing is evaluated.
+    """
+    file = config.evals.real
+    if not file:
+        return None
+    if not config.data.eval.split:
+        raise ValueError(
+            f"evals.real={file} needs data.eval.split: without it nothing is evaluated."
+        )
+    try:
+        return read_real(file)
+    except (ValueError, FileNotFoundError) as error:
+        raise type(error)(f"evals.real={file}: {error}") from error
 
 
 def class_labels(class_names: tuple[str, ...], outputs: int) -> tuple[str, ...]:

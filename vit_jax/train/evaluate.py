@@ -17,10 +17,10 @@ from vit_jax.evals import classification, confusion
 from vit_jax.evals.real import read_real
 from vit_jax.models.adapt import ZERO_HEAD, head_is_zero
 from vit_jax.train import mesh as meshes
-from vit_jax.train.details import Details, class_labels
+from vit_jax.train.details import Details
 from vit_jax.train.inputs import open_evaluation
 from vit_jax.train.stored import stored_config
-from vit_jax.weights import Loaded, load, make_logits
+from vit_jax.weights import load, make_logits
 from vit_jax.workdir import Workdir
 
 _MATRIX_SUFFIXES = (".csv", ".json")
@@ -76,9 +76,13 @@ def evaluate_workdir(
     params = jax.device_put(loaded.params, meshes.replicated(mesh))
     loaded = dataclasses.replace(loaded, params=params)
     skipped: collections.Counter[str] = collections.Counter()
-    details = Details(loaded.class_names, per_class=per_class, real=real_labels)
-    logits_of = make_logits(loaded.model, loaded.preprocessing)
-    sums = classification.make_sums(logits_of)
+    details = Details(
+        loaded.class_names,
+        loaded.spec.num_classes,
+        per_class=per_class,
+        real=real_labels,
+    )
+    sums = classification.make_sums(make_logits(loaded.model, loaded.preprocessing))
 
     def figures_of(file: str | None, main: bool) -> dict[str, Any]:
         data = open_evaluation(config, loaded.class_names, skipped=skipped)
@@ -87,11 +91,9 @@ def evaluate_workdir(
         found = classification.evaluate(sums, params, batches, wanted)
         if wanted is None:
             return found
-        outputs = jax.eval_shape(logits_of, params, _image_shape(loaded)).shape[-1]
-        more, matrix = details.of(wanted.all(), outputs, data.source, main=main)
+        more, matrix = details.of(wanted.all(), data.source, main=main)
         if file:
-            names = class_labels(loaded.class_names, outputs)
-            _write_matrix(epath.Path(file), matrix, names)
+            _write_matrix(epath.Path(file), matrix, details.names)
             more["confusion"] = file
         return found | more
 
@@ -117,11 +119,6 @@ def _file_of_set(file: str, name: str) -> str:
     """confusion.csv -> confusion.NAME.csv."""
     stem, suffix = os.path.splitext(file)
     return f"{stem}.{name}{suffix}"
-
-
-def _image_shape(loaded: Loaded) -> jax.ShapeDtypeStruct:
-    shape = (*loaded.preprocessing["image_size"], loaded.preprocessing["channels"])
-    return jax.ShapeDtypeStruct((1, *shape), np.uint8)
 
 
 def _write_matrix(file: epath.Path, matrix: np.ndarray, names: tuple[str, ...]) -> None:

@@ -5,15 +5,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
-import numpy as np
 
 from vit_jax.evals import classification
 from vit_jax.evals.confusion import Predictions
-from vit_jax.evals.real import read_real
 from vit_jax.models.adapt import resize_params
 from vit_jax.train import mesh as meshes
 from vit_jax.train.assemble import Parts
-from vit_jax.train.details import Details, class_labels
+from vit_jax.train.details import Details
 from vit_jax.train.metrics import Metrics
 from vit_jax.train.progress import Progress
 from vit_jax.train.state import TrainState
@@ -41,10 +39,9 @@ class Evaluations:
         self._evaluates = bool(parts.config.data.eval.split)
         self._details = Details(
             parts.inputs.class_names,
+            parts.config.model.num_classes,
             per_class=parts.config.evals.per_class,
-            real=read_real(parts.config.evals.real)
-            if parts.config.evals.real
-            else None,
+            real=parts.real_labels,
         )
         if self._details.asked and self._evaluates:
             self._details.check(parts.inputs.eval_sources[""])
@@ -122,15 +119,12 @@ class Evaluations:
         figures = classification.evaluate(self._sums, params, batches, seen)
         if seen is None:
             return figures, {}
-        shape = jax.ShapeDtypeStruct((1, *self._parts.image_shape), np.uint8)
-        outputs = jax.eval_shape(self._parts.logits_of, params, shape).shape[-1]
         source = self._parts.inputs.eval_sources[name]
-        more, matrix = self._details.of(seen.all(), outputs, source, main=not name)
+        more, matrix = self._details.of(seen.all(), source, main=not name)
         if "per_class" not in more:
             return figures | more, {}
         classes = {"per_class": more.pop("per_class"), "counts": matrix.tolist()}
-        names = class_labels(self._parts.inputs.class_names, outputs)
-        return figures | more, {"classes": names} | classes
+        return figures | more, {"classes": self._details.names} | classes
 
     def _batches(
         self, passes: Callable[[], Iterator[dict[str, Any]]], heed: Callable[[], object]
@@ -138,10 +132,6 @@ class Evaluations:
         with contextlib.closing(passes()) as batches:
             for batch in batches:
                 heed()
-                placed = meshes.put_batch(batch, self._parts.mesh)
-                if self._details.asked:
-                    # Which example it is; devices have no 64-bit integers.
-                    index = {"place": batch["index"].astype(np.int32)}
-                    found = meshes.put_batch(index, self._parts.mesh)
-                    placed["index"] = found["place"]
-                yield placed
+                yield meshes.put_batch(
+                    batch, self._parts.mesh, index=self._details.asked
+                )

@@ -8,7 +8,6 @@ from ml_collections import ConfigDict
 
 from vit_jax import config as configuration
 from vit_jax.evals.classification import FIGURES
-from vit_jax.evals.real import read_real
 from vit_jax.train import mesh as meshes
 from vit_jax.train.best import best_mode
 
@@ -100,19 +99,6 @@ def best_faults(config: ConfigDict) -> list[str]:
         f"checkpoint.best_mode={mode} would keep the worst weights by {metric}; leave "
         f"it unset, or take {best_mode(metric)}."
     ]
-
-
-def real_faults(config: ConfigDict) -> list[str]:
-    """What is wrong with the file of evals.real."""
-    if not config.evals.real:
-        return []
-    if not config.data.eval.split:
-        return ["evals.real needs data.eval.split: without it nothing is evaluated."]
-    try:
-        read_real(config.evals.real)
-    except (ValueError, OSError) as error:
-        return [f"evals.real={config.evals.real}: {error}"]
-    return []
 
 
 def channel_faults(config: ConfigDict) -> list[str]:

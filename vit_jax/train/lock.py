@@ -54,6 +54,7 @@ class Hold:
         Raises:
           ValueError: another run has it.
         """
+        # Open as long as it is locked: closing it would unlock it.
         stream = open(self._file, "a+")  # noqa: SIM115
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -91,9 +92,15 @@ class Hold:
 
     def _make_anew(self) -> None:
         try:
+            # As in `lock`.
             stream = open(self._file, "x+")  # noqa: SIM115
+        except FileExistsError:
+            self.lost_to = "{}"
+            return
+        try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (FileExistsError, BlockingIOError):
+        except BlockingIOError:
+            stream.close()
             self.lost_to = "{}"
             return
         _rewrite(stream, json.dumps(_holder()))

@@ -19,6 +19,10 @@ AnyMesh = Mesh | AbstractMesh
 AXES = ("data", "fsdp", "tensor")
 BATCH_AXES = ("data", "fsdp")
 
+# Auto on purpose: jax.make_mesh's Explicit default would ask the model for shardings
+# wherever two operands meet.
+_KINDS = (AxisType.Auto,) * len(AXES)
+
 # Pattern of a '/'-joined name -> axis of each dimension; the first match wins. The
 # optimizer's moments end in the same names, so one table serves both.
 PARTITION_RULES = (
@@ -49,15 +53,12 @@ def make_mesh(
     """
     devices = jax.devices() if devices is None else devices
     shape = _shape(len(devices), data=data, fsdp=fsdp, tensor=tensor)
-    # Auto on purpose: jax.make_mesh's Explicit default would ask the model for
-    # shardings wherever two operands meet.
-    kinds = (AxisType.Auto,) * len(AXES)
     if len({device.process_index for device in devices}) == 1:
-        return jax.make_mesh(shape, AXES, axis_types=kinds, devices=devices)
+        return jax.make_mesh(shape, AXES, axis_types=_KINDS, devices=devices)
     # A process after the other: on a TPU slice of several hosts jax.make_mesh mixes
     # them, and then no process holds one part of the batch (`batch_part`).
     ordered = sorted(devices, key=lambda device: (device.process_index, device.id))
-    return Mesh(np.array(ordered).reshape(shape), AXES, axis_types=kinds)
+    return Mesh(np.array(ordered).reshape(shape), AXES, axis_types=_KINDS)
 
 
 def abstract_mesh(count: int, *, data: int, fsdp: int, tensor: int) -> AbstractMesh:
@@ -67,7 +68,7 @@ def abstract_mesh(count: int, *, data: int, fsdp: int, tensor: int) -> AbstractM
       ValueError: the sizes do not multiply to `count`.
     """
     shape = _shape(count, data=data, fsdp=fsdp, tensor=tensor)
-    return AbstractMesh(shape, AXES, axis_types=(AxisType.Auto,) * len(AXES))
+    return AbstractMesh(shape, AXES, axis_types=_KINDS)
 
 
 def _shape(count: int, **sizes: int) -> tuple[int, ...]:
@@ -90,7 +91,7 @@ def local_mesh(devices: Sequence[jax.Device] | None = None) -> Mesh:
       devices: None: all of them.
     """
     devices = np.array(devices or jax.local_devices()).reshape(-1, 1, 1)
-    return Mesh(devices, AXES, axis_types=(AxisType.Auto,) * len(AXES))
+    return Mesh(devices, AXES, axis_types=_KINDS)
 
 
 def batch_devices(mesh: AnyMesh) -> int:
@@ -162,29 +163,34 @@ def partition_spec(name: str, shape: tuple[int, ...], mesh: AnyMesh) -> Partitio
     )
 
 
-def put_batch(batch: dict[str, np.ndarray], mesh: Mesh) -> dict[str, jax.Array]:
+def put_batch(
+    batch: dict[str, np.ndarray], mesh: Mesh, *, index: bool = False
+) -> dict[str, jax.Array]:
     """This process's part of a batch, as `batch_part` says, over the whole mesh.
 
-    "index" is left out: it is for the host, and devices have no 64-bit integers.
+    Args:
+      index: whether "index" goes along, as int32: devices have no 64-bit integers, and
+        no training step reads it.
     """
     sharding = batch_sharding(mesh)
     _, count = batch_part(mesh)
+    if index:
+        batch = batch | {"index": batch["index"].astype(np.int32)}
     return {
         name: jax.make_array_from_process_local_data(
             sharding, part, (part.shape[0] * count, *part.shape[1:])
         )
         for name, part in batch.items()
-        if name != "index"
+        if index or name != "index"
     }
 
 
 def spread(
     batches: Iterable[dict[str, np.ndarray]], mesh: Mesh
-) -> Iterator[dict[str, Any]]:
-    """Batches over the devices of a `local_mesh`, whatever size they have.
+) -> Iterator[dict[str, jax.Array]]:
+    """Batches, "index" with them, over the devices of a `local_mesh`.
 
-    What the devices don't share evenly is filled up with examples of weight 0. "index"
-    stays on the host, filled up likewise.
+    What the devices don't share evenly is filled up with examples of weight 0.
     """
     count = batch_devices(mesh)
     for batch in batches:
@@ -193,4 +199,4 @@ def spread(
             name: np.pad(values, [(0, missing)] + [(0, 0)] * (values.ndim - 1))
             for name, values in batch.items()
         }
-        yield put_batch(filled, mesh) | {"index": filled["index"]}
+        yield put_batch(filled, mesh, index=True)

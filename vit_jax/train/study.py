@@ -16,6 +16,7 @@ from ml_collections import ConfigDict
 
 from vit_jax.data.sources import open_source
 from vit_jax.train.loop import train_and_evaluate
+from vit_jax.visualize.figures import new_figure
 from vit_jax.workdir import Workdir
 
 _COLUMNS = ("fraction", "images", "seed", "accuracy", "loss")
@@ -122,14 +123,11 @@ def write_curve(file: epath.Path, rows: Sequence[dict[str, Any]]) -> None:
       ValueError: matplotlib, an optional extra, is not installed.
     """
     try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ValueError(
-            f"{file.name} needs matplotlib; install it with pip install "
-            "'vit_jax[plots]'. The tables are written."
-        ) from error
+        figure = new_figure(6, 4)
+    except ValueError as error:
+        raise ValueError(f"{file.name}: {error} The tables are written.") from error
     summary = summarize(rows)
-    axes = (figure := Figure(figsize=(6, 4), layout="constrained")).add_subplot()
+    axes = figure.add_subplot()
     axes.errorbar(
         [row["images"] for row in summary],
         [100 * row["accuracy"] for row in summary],

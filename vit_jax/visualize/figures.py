@@ -1,6 +1,5 @@
 """What all pictures share: empty figures, heat over an image, PNG bytes."""
 
-import importlib
 import io
 import math
 import warnings
@@ -26,12 +25,17 @@ def require() -> None:
     Raises:
       ValueError: matplotlib, an optional extra, is not installed.
     """
+    _figure_class()
+
+
+def _figure_class() -> type["Figure"]:
     try:
-        importlib.import_module("matplotlib.figure")
+        from matplotlib.figure import Figure
     except ImportError as error:
         raise ValueError(
             "pictures need matplotlib; install it with pip install 'vit_jax[plots]'."
         ) from error
+    return Figure
 
 
 def new_figure(width: float, height: float) -> "Figure":
@@ -40,10 +44,7 @@ def new_figure(width: float, height: float) -> "Figure":
     Raises:
       ValueError: see `require`.
     """
-    require()
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(width, height), layout="constrained")
+    return _figure_class()(figsize=(width, height), layout="constrained")
 
 
 def panels(
