@@ -9,7 +9,11 @@ from tests.end_to_end import runs
 from vit_jax.checkpoint import complete_steps
 
 # Enough for the first checkpoints, of which all are kept here, not for the last.
-SETTINGS = {"checkpoint__every_steps": 5, "checkpoint__keep": 100}
+SETTINGS = {
+    "checkpoint__every_steps": 5,
+    "checkpoint__keep": 100,
+    "data__workers": 2,
+}
 
 
 @pytest.fixture
